@@ -1,0 +1,34 @@
+# Two commands do everything: `make demo` and `make test`. Both set up a virtual environment first.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test check clean
+.DEFAULT_GOAL := demo
+
+demo: $(VENV)/.installed
+	$(BIN)/reluplan plan examples/reservoir/problem.toml --out out/demo
+	$(BIN)/reluplan check examples/reservoir/problem.toml out/demo
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable ".[dev]"
+	touch $(VENV)/.installed $@
