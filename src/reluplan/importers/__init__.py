@@ -1,0 +1,1 @@
+"""Networks and problems from other formats."""
