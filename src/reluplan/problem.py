@@ -1,0 +1,165 @@
+"""The planning problem: variables, dynamics, constraints, reward, horizon."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.errors import InputError
+from reluplan.expression import Constraint
+from reluplan.network import ReluNetwork
+from reluplan.piecewise import PiecewiseLinear
+
+Array = NDArray[np.float64]
+Kind = Literal["continuous", "integer", "boolean"]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A state, action or auxiliary variable with its domain; absent bounds are infinite."""
+
+    name: str
+    kind: Kind = "continuous"
+    lower: float = -np.inf
+    upper: float = np.inf
+
+    @property
+    def is_discrete(self) -> bool:
+        return self.kind != "continuous"
+
+
+@dataclass(frozen=True)
+class StepLayout:
+    """Where the parts of one step stand in the vector w = (s, a, x, s', x') that functions read.
+
+    s: states, a: actions, x: auxiliaries; a prime marks the next step.
+    """
+
+    state_count: int
+    action_count: int
+    auxiliary_count: int
+
+    @property
+    def states(self) -> slice:
+        return slice(0, self.state_count)
+
+    @property
+    def actions(self) -> slice:
+        return slice(self.state_count, self.state_count + self.action_count)
+
+    @property
+    def auxiliaries(self) -> slice:
+        return slice(self.actions.stop, self.input_count)
+
+    @property
+    def input_count(self) -> int:
+        """Length of (s, a, x), the inputs of the dynamics."""
+        return self.state_count + self.action_count + self.auxiliary_count
+
+    @property
+    def next_states(self) -> slice:
+        return slice(self.input_count, self.input_count + self.state_count)
+
+    @property
+    def next_auxiliaries(self) -> slice:
+        return slice(self.next_states.stop, self.width)
+
+    @property
+    def width(self) -> int:
+        return self.input_count + self.state_count + self.auxiliary_count
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """⟨S, A, C, T, I, G, R⟩ with a horizon; T is a ReLU network.
+
+    dynamics: maps (s, a, x) to the real-valued prediction of s'; see `next_states` for discrete states.
+    constraints: C, over w = (s, a, x, s', x') of every step t = 1..H.
+    goal: G, over the final state and its auxiliaries, at the positions of s and x.
+    initial_constraints: rows of I beside the box [initial_lower, initial_upper], at the positions of s and x.
+    State and auxiliary bounds hold at every t = 1..H+1, action bounds at every t = 1..H.
+
+    >>> problem = Problem.load("examples/reservoir/problem.toml")
+    >>> [action.name for action in problem.actions]
+    ['flow[upper]', 'flow[lower]']
+    """
+
+    name: str
+    horizon: int
+    states: tuple[Variable, ...]
+    actions: tuple[Variable, ...]
+    auxiliaries: tuple[Variable, ...]
+    initial_lower: Array
+    initial_upper: Array
+    dynamics: ReluNetwork
+    reward: PiecewiseLinear
+    constraints: tuple[Constraint, ...] = ()
+    initial_constraints: tuple[Constraint, ...] = ()
+    goal: tuple[Constraint, ...] = ()
+    source: str = "problem"
+
+    @classmethod
+    def load(cls, path: str | Path) -> Problem:
+        """Read a problem file (TOML) and the network it names."""
+        from reluplan.problem_file import load_problem
+
+        return load_problem(Path(path))
+
+    def with_horizon(self, horizon: int) -> Problem:
+        """The same problem over another number of steps."""
+        if horizon < 1:
+            raise InputError(f"the horizon must be at least 1, got {horizon}")
+        return replace(self, horizon=horizon)
+
+    @cached_property
+    def layout(self) -> StepLayout:
+        return StepLayout(len(self.states), len(self.actions), len(self.auxiliaries))
+
+    @cached_property
+    def input_variables(self) -> tuple[Variable, ...]:
+        """The variables of (s, a, x), in that order."""
+        return self.states + self.actions + self.auxiliaries
+
+    def box(self, variables: Sequence[Variable]) -> tuple[Array, Array]:
+        """The declared bounds of some variables as two arrays."""
+        return np.array([v.lower for v in variables]), np.array([v.upper for v in variables])
+
+    @cached_property
+    def discrete_states(self) -> NDArray[np.bool_]:
+        return np.array([v.is_discrete for v in self.states], dtype=bool)
+
+    @cached_property
+    def boolean_states(self) -> NDArray[np.bool_]:
+        return np.array([v.kind == "boolean" for v in self.states], dtype=bool)
+
+    def next_states(self, inputs: Array) -> Array:
+        """s' for inputs (s, a, x) of shape (..., input_count).
+
+        Continuous states take the prediction itself, integer states its nearest integer (halves go up), boolean
+        states 1 if it is at least 1/2 and 0 otherwise.
+        """
+        return self.round_states(self.dynamics.forward(inputs))
+
+    def round_states(self, predictions: Array) -> Array:
+        """The rounding of `next_states`, alone."""
+        if not self.discrete_states.any():
+            return predictions
+        rounded = np.where(self.discrete_states, np.floor(predictions + 0.5), predictions)
+        return np.where(self.boolean_states, np.clip(rounded, 0.0, 1.0), rounded)
+
+    def fingerprint(self) -> str:
+        """A hash of everything that one step depends on; the horizon and the initial state do not count."""
+        digest = hashlib.sha256(self.dynamics.fingerprint().encode())
+        for variable in self.input_variables:
+            digest.update(repr(variable).encode())
+        digest.update(self.reward.digest().encode())
+        for constraint in (*self.constraints, *self.goal):
+            digest.update(f"{constraint.equality} {constraint.function.digest()}".encode())
+        return digest.hexdigest()

@@ -1,0 +1,306 @@
+"""Reading problem files (TOML), with errors that name file, key and value."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from reluplan.dynamics import compose_dynamics
+from reluplan.errors import InputError
+from reluplan.expression import Constraint, Scope, parse_constraints, parse_expression
+from reluplan.network import ReluNetwork
+from reluplan.piecewise import PiecewiseLinear
+from reluplan.problem import Kind, Problem, StepLayout, Variable
+
+TOP_KEYS = {
+    "name", "horizon", "reward", "constraints", "goal", "initial", "constants",
+    "network", "state", "action", "auxiliary", "transition",
+}  # fmt: skip
+NETWORK_KEYS = {"file", "inputs", "outputs", "predicts"}
+
+
+def load_problem(path: Path) -> Problem:
+    """The problem described by a file; see the reference in docs/problem-file.md."""
+    return _Reader(path, _parse_toml(path)).problem()
+
+
+def _parse_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such problem file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not a text file in UTF-8, so not a problem file") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: is not valid TOML: {error}") from None
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Turns the parsed TOML into a Problem, checking every key on the way."""
+
+    path: Path
+    data: Mapping[str, Any]
+
+    def problem(self) -> Problem:
+        self._check_keys(self.data, TOP_KEYS, "")
+        states = self._variables("state", {"kind", "bounds", "initial"})
+        actions = self._variables("action", {"kind", "bounds"})
+        auxiliaries = self._variables("auxiliary", {"kind", "bounds"})
+        self._check_names([*states, *actions, *auxiliaries])
+        lower, upper = self._initial_box(states)
+        layout = StepLayout(len(states), len(actions), len(auxiliaries))
+        scopes = _Scopes(states, actions, auxiliaries, layout, self._constants())
+        return Problem(
+            name=self._get(self.data, "name", str, "", self.path.stem),
+            horizon=self._horizon(),
+            states=states,
+            actions=actions,
+            auxiliaries=auxiliaries,
+            initial_lower=lower,
+            initial_upper=upper,
+            dynamics=self._dynamics(states, actions, auxiliaries, scopes),
+            reward=self._reward(scopes),
+            constraints=self._constraints("constraints", scopes.step()),
+            initial_constraints=self._constraints("initial", scopes.state("the first state")),
+            goal=self._constraints("goal", scopes.state("the final state")),
+            source=str(self.path),
+        )
+
+    def _fail(self, key: str, message: str) -> InputError:
+        return InputError(f"{self.path}: {key}: {message}" if key else f"{self.path}: {message}")
+
+    def _check_keys(self, table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+        for key in table:
+            if key not in known:
+                near = difflib.get_close_matches(key, list(known), n=1)
+                hint = f"did you mean '{near[0]}'?" if near else "known keys: " + ", ".join(sorted(known))
+                raise self._fail(where, f"unknown key '{key}' ({hint})")
+
+    def _get(self, table: Mapping[str, Any], key: str, kind: type, where: str, default: Any = None) -> Any:
+        value = table.get(key, default)
+        if value is None:
+            raise self._fail(where, f"the key '{key}' is missing")
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise self._fail(f"{where}.{key}".lstrip("."), f"expected {_words(kind)}, got {value!r}")
+        return value
+
+    def _horizon(self) -> int:
+        horizon: int = self._get(self.data, "horizon", int, "")
+        if horizon < 1:
+            raise self._fail("horizon", f"must be at least 1, got {horizon}")
+        return horizon
+
+    def _constants(self) -> dict[str, float]:
+        table = self._get(self.data, "constants", dict, "", {})
+        return {name: self._number(value, f"constants.{name}") for name, value in table.items()}
+
+    def _number(self, value: Any, where: str) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+            raise self._fail(where, f"expected a number, got {value!r}")
+        return float(value)
+
+    def _variables(self, section: str, keys: set[str]) -> tuple[Variable, ...]:
+        tables = self._get(self.data, section, dict, "", {})
+        if not tables and section != "auxiliary":
+            raise self._fail("", f'no {section} is declared: add a table [{section}."name"]')
+        return tuple(self._variable(section, name, table, keys) for name, table in tables.items())
+
+    def _variable(self, section: str, name: str, table: Any, keys: set[str]) -> Variable:
+        where = f'{section}."{name}"'
+        if not isinstance(table, dict):
+            raise self._fail(where, f"expected a table with keys such as bounds, got {table!r}")
+        self._check_keys(table, keys, where)
+        kind: Kind = self._get(table, "kind", str, where, "continuous")
+        if kind not in get_args(Kind):
+            raise self._fail(where, f"kind must be one of {', '.join(get_args(Kind))}; got {kind!r}")
+        default = [0, 1] if kind == "boolean" else [-math.inf, math.inf]
+        lower, upper = self._interval(table.get("bounds", default), f"{where}.bounds")
+        if kind != "continuous":
+            lower, upper = (
+                math.ceil(lower) if lower > -math.inf else lower,
+                math.floor(upper) if upper < math.inf else upper,
+            )
+        if kind == "boolean":
+            lower, upper = max(lower, 0.0), min(upper, 1.0)
+        if lower > upper:
+            raise self._fail(f"{where}.bounds", f"the box is empty: {table.get('bounds')} contains no {kind} value")
+        return Variable(name, kind, float(lower), float(upper))
+
+    def _interval(self, value: Any, where: str) -> tuple[float, float]:
+        if not isinstance(value, list) or len(value) != 2:
+            raise self._fail(where, f"expected two numbers [lower, upper], got {value!r}")
+        lower, upper = (self._number(side, where) for side in value)
+        if lower > upper or lower == math.inf or upper == -math.inf:
+            raise self._fail(where, f"the box is empty: the lower bound {lower:g} exceeds the upper bound {upper:g}")
+        return lower, upper
+
+    def _check_names(self, variables: Iterable[Variable]) -> None:
+        seen: set[str] = set()
+        for variable in variables:
+            if variable.name in seen:
+                raise self._fail("", f"the name '{variable.name}' is declared twice")
+            if "'" in variable.name or "`" in variable.name or not variable.name.strip():
+                raise self._fail(
+                    "", f"the name {variable.name!r} is empty or contains a quote, which marks next states"
+                )
+            seen.add(variable.name)
+
+    def _initial_box(self, states: tuple[Variable, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """The box of the first state: a value, an interval, or the state's own bounds when `initial` is absent."""
+        boxes = []
+        for state in states:
+            where = f'state."{state.name}".initial'
+            value = self.data["state"][state.name].get("initial", [state.lower, state.upper])
+            lower, upper = (
+                self._interval(value, where) if isinstance(value, list) else (self._number(value, where),) * 2
+            )
+            if max(lower, state.lower) > min(upper, state.upper):
+                raise self._fail(
+                    where, f"{value} lies outside the bounds [{state.lower:g}, {state.upper:g}] of the state"
+                )
+            lower, upper = max(lower, state.lower), min(upper, state.upper)
+            if state.is_discrete and math.isfinite(lower + upper):
+                lower, upper = math.ceil(lower), math.floor(upper)
+            if lower > upper:
+                raise self._fail(where, f"{value} contains no {state.kind} value")
+            boxes.append((lower, upper))
+        return np.array([low for low, _ in boxes]), np.array([high for _, high in boxes])
+
+    def _reward(self, scopes: _Scopes) -> PiecewiseLinear:
+        return parse_expression(self._get(self.data, "reward", str, ""), scopes.step(), f"{self.path}: reward")
+
+    def _constraints(self, key: str, scope: Scope) -> tuple[Constraint, ...]:
+        texts = self._get(self.data, key, list, "", [])
+        parsed: list[Constraint] = []
+        for index, text in enumerate(texts):
+            where = f"{key}[{index}]"
+            if not isinstance(text, str):
+                raise self._fail(where, f'expected a text such as "x + y <= 3", got {text!r}')
+            for constraint in parse_constraints(text, scope, f"{self.path}: {where}"):
+                self._check_constant(constraint, where)
+                parsed.append(constraint)
+        return tuple(parsed)
+
+    def _check_constant(self, constraint: Constraint, where: str) -> None:
+        value = constraint.function.constant
+        if constraint.function.is_constant and (value > 0.0 or (constraint.equality and value != 0.0)):
+            raise self._fail(where, f"'{constraint.text}' reads no variable and is never true")
+
+    def _dynamics(
+        self,
+        states: tuple[Variable, ...],
+        actions: tuple[Variable, ...],
+        auxiliaries: tuple[Variable, ...],
+        scopes: _Scopes,
+    ) -> ReluNetwork:
+        inputs = {v.name: i for i, v in enumerate((*states, *actions, *auxiliaries))}
+        outputs = {v.name: i for i, v in enumerate(states)}
+        transitions = self._transitions(outputs, scopes)
+        table = self._get(self.data, "network", dict, "", {})
+        self._check_keys(table, NETWORK_KEYS, "network")
+        network = self._network(table) if table else None
+        read = self._name_list(table, "inputs", inputs) if table else []
+        predicted = self._name_list(table, "outputs", outputs) if table else []
+        if network is not None:
+            self._check_width("inputs", network.input_count, len(read), table)
+            self._check_width("outputs", network.output_count, len(predicted), table)
+        self._check_cover(states, predicted, transitions)
+        predicts = self._get(table, "predicts", str, "network", "next")
+        if predicts not in ("next", "delta"):
+            raise self._fail("network.predicts", f'must be "next" or "delta", got {predicts!r}')
+        return compose_dynamics(len(inputs), len(states), network, read, predicted, predicts == "delta", transitions)
+
+    def _network(self, table: Mapping[str, Any]) -> ReluNetwork:
+        file = self.path.parent / self._get(table, "file", str, "network")
+        if not file.is_file():
+            raise self._fail("network.file", f"no such file: {file}")
+        return ReluNetwork.load(file)
+
+    def _name_list(self, table: Mapping[str, Any], key: str, known: Mapping[str, int]) -> list[int]:
+        where = f"network.{key}"
+        names = self._get(table, key, list, "network")
+        for name in names:
+            if name not in known:
+                near = difflib.get_close_matches(str(name), list(known), n=1)
+                hint = f"did you mean '{near[0]}'?" if near else "declared: " + ", ".join(known)
+                raise self._fail(where, f"unknown name {name!r} ({hint})")
+        if len(set(names)) < len(names):
+            raise self._fail(where, "a name is listed twice")
+        return [known[name] for name in names]
+
+    def _check_width(self, key: str, actual: int, listed: int, table: Mapping[str, Any]) -> None:
+        if actual != listed:
+            raise self._fail(
+                f"network.{key}", f"{listed} names are listed, but the network in '{table['file']}' has {actual} {key}"
+            )
+
+    def _transitions(self, outputs: Mapping[str, int], scopes: _Scopes) -> dict[int, PiecewiseLinear]:
+        table = self._get(self.data, "transition", dict, "", {})
+        transitions = {}
+        for name, text in table.items():
+            where = f'transition."{name}"'
+            if name not in outputs:
+                raise self._fail(where, "is not a declared state")
+            if not isinstance(text, str):
+                raise self._fail(where, f"expected an expression, got {text!r}")
+            transitions[outputs[name]] = parse_expression(text, scopes.current(), f"{self.path}: {where}")
+        return transitions
+
+    def _check_cover(self, states: tuple[Variable, ...], predicted: list[int], known: Mapping[int, Any]) -> None:
+        for index, state in enumerate(states):
+            if index in predicted and index in known:
+                raise self._fail("", f"state '{state.name}' is both a network output and has a known transition")
+            if index not in predicted and index not in known:
+                raise self._fail(
+                    "", f"state '{state.name}' has no transition: list it in network.outputs or under [transition]"
+                )
+
+
+@dataclass(frozen=True)
+class _Scopes:
+    """The names that each kind of expression may use."""
+
+    states: tuple[Variable, ...]
+    actions: tuple[Variable, ...]
+    auxiliaries: tuple[Variable, ...]
+    layout: StepLayout
+    constants: Mapping[str, float]
+
+    def step(self) -> Scope:
+        """Everything of one step: rewards and constraints."""
+        names = {**self._current(), **self._primed()}
+        primed = {f"{v.name}'": "actions have no next value" for v in self.actions}
+        return Scope(names, self.constants, self.layout.width, primed)
+
+    def current(self) -> Scope:
+        """Before the step: known transitions."""
+        reason = "a transition is a function of the current state and action"
+        return Scope(self._current(), self.constants, self.layout.width, dict.fromkeys(self._primed(), reason))
+
+    def state(self, which: str) -> Scope:
+        """One state alone: initial and goal rows."""
+        actions = {v.name for v in self.actions}
+        names = {name: at for name, at in self._current().items() if name not in actions}
+        reason = f"these rows are about {which} only"
+        return Scope(names, self.constants, self.layout.width, dict.fromkeys([*actions, *self._primed()], reason))
+
+    def _current(self) -> dict[str, int]:
+        return {v.name: at for at, v in enumerate((*self.states, *self.actions, *self.auxiliaries))}
+
+    def _primed(self) -> dict[str, int]:
+        start = self.layout.input_count
+        return {f"{v.name}'": start + at for at, v in enumerate((*self.states, *self.auxiliaries))}
+
+
+def _words(kind: type) -> str:
+    return {str: "a text", int: "a whole number", list: "a list", dict: "a table"}[kind]
