@@ -1,0 +1,91 @@
+"""The one interface that every solver adapter implements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.milp.model import Model
+
+Array = NDArray[np.float64]
+
+
+class SolveStatus(Enum):
+    """What the solver proved. `OPTIMAL` means: within the requested gap."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"  # stopped with a solution, the gap still open
+    INFEASIBLE = "infeasible"
+    UNBOUNDED = "unbounded"  # unbounded, or "infeasible or unbounded" that the solver did not tell apart
+    NO_SOLUTION = "no_solution"  # stopped before a solution was found
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """A snapshot of a running solve. `solution` is set only when the incumbent is new."""
+
+    seconds: float
+    incumbent: float | None
+    bound: float | None
+    open_nodes: int
+    closed_nodes: int
+    solution: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SolveOptions:
+    """Limits and hooks of one solve.
+
+    gap: stop when bound - objective <= gap * max(1, |objective|); below 1e-9 it is taken as 1e-9.
+    start: a COMPLETE solution to begin from; adapters ignore it when the solver rejects it.
+    on_progress: called from inside the solve, at most a few times a second and at every new incumbent.
+    should_stop: polled often; True ends the solve with what is known so far.
+    """
+
+    time_limit: float = math.inf
+    gap: float = 1e-4
+    threads: int = 1
+    seed: int = 0
+    start: Array | None = None
+    on_progress: Callable[[Progress], None] | None = None
+    should_stop: Callable[[], bool] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SolveResult:
+    """What a solve ended with.
+
+    objective: the model's objective at `solution`, recomputed from it.
+    dual_bound: the solver's proven bound, untouched by us; +inf if it has none, and for INFEASIBLE and UNBOUNDED.
+    message: why the solve ended, in words; "interrupted" if and only if Ctrl-C ended it.
+    """
+
+    status: SolveStatus
+    solution: Array | None
+    objective: float | None
+    dual_bound: float
+    seconds: float
+    open_nodes: int = 0
+    closed_nodes: int = 0
+    lp_iterations: int = 0
+    message: str = field(default="")
+
+
+class Solver(Protocol):
+    """A solver adapter: stateless, one verb."""
+
+    name: str
+
+    def solve(self, model: Model, options: SolveOptions) -> SolveResult:
+        """Maximise the model. Raises MissingExtraError, or SolverError for licences and failures."""
+        ...
+
+    def version(self) -> str:
+        """The version of the solver itself."""
+        ...

@@ -1,0 +1,182 @@
+"""HiGHS, the default solver."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from reluplan.errors import SolverError
+from reluplan.milp.model import Model
+from reluplan.solvers.adapter import (
+    FEASIBILITY_TOLERANCE,
+    Ending,
+    Verdict,
+    begin,
+    conclude,
+    empty_ending,
+    import_solver,
+    proven_bound,
+    solver_gap,
+    solver_seed,
+)
+from reluplan.solvers.base import SolveOptions, SolveResult
+from reluplan.solvers.monitor import Monitor, Snapshot
+
+_FEASIBLE = 2  # HighsInfo.primal_solution_status
+_FAILURES = ("kLoadError", "kModelError", "kPresolveError", "kSolveError", "kPostsolveError", "kMemoryLimit")
+_LOG_LINE = re.compile(r"^ [ A-Za-z]\s+\d+[km]?\s+(\d+)([km]?)\s+\d+[km]?\s+[\d.]+%")
+_LOG_UNIT = {"": 1, "k": 1_000, "m": 1_000_000}
+
+
+class HighsSolver:
+    """HiGHS through highspy; models go in as arrays."""
+
+    name = "highs"
+
+    def version(self) -> str:
+        return str(import_solver("highspy", self.name).Highs().version())
+
+    def solve(self, model: Model, options: SolveOptions) -> SolveResult:
+        highspy = import_solver("highspy", self.name)
+        monitor = begin(model, options)
+        if model.column_count == 0:
+            return conclude(self, model, options, monitor, empty_ending(model))
+        run = _Run(highspy, model, options, monitor)
+        with monitor.catching_interrupts():
+            run.optimise()
+        return conclude(self, model, options, monitor, run.ending())
+
+
+class _Run:
+    """One model in one HiGHS instance."""
+
+    def __init__(self, highspy: Any, model: Model, options: SolveOptions, monitor: Monitor) -> None:
+        self._highspy = highspy
+        self._model = model
+        self._monitor = monitor
+        self._is_mip = bool(model.integer.any())
+        self._open_nodes = 0
+        self._highs = highspy.Highs()
+        self._configure(options)
+        self._load()
+        if options.start is not None and self._is_mip:
+            self._set_start(options)
+        self._subscribe()
+
+    def optimise(self) -> None:
+        """Run HiGHS with a scheduler of its own: every run in this thread must ask for the threads of the first one,
+        or HiGHS refuses, so we reset the scheduler before, for us, and after, for the bounding LPs.
+        """
+        highs = self._highs
+        self._check(highs.setOptionValue("time_limit", self._monitor.remaining()), "option time_limit")
+        highs.resetGlobalScheduler(True)
+        try:
+            self._check(highs.run(), "run")
+        finally:
+            highs.resetGlobalScheduler(True)
+
+    def ending(self) -> Ending:
+        status, info = self._highs.getModelStatus().name, self._highs.getInfo()
+        if status in _FAILURES:
+            raise SolverError(f"HiGHS failed: {self._highs.modelStatusToString(self._highs.getModelStatus())}.")
+        solution = None
+        if info.primal_solution_status == _FEASIBLE:
+            solution = np.array(self._highs.getSolution().col_value, dtype=np.float64)
+        return Ending(
+            verdict=_verdict(status),
+            solution=solution,
+            bound=self._bound(status, info),
+            open_nodes=self._open_nodes,
+            closed_nodes=max(0, int(info.mip_node_count)),
+            lp_iterations=max(0, int(info.simplex_iteration_count)),
+            message=status.removeprefix("k"),
+        )
+
+    def _bound(self, status: str, info: Any) -> float:
+        if self._is_mip:
+            return proven_bound(info.mip_dual_bound)
+        # info.mip_dual_bound is 0 for an LP, a trap.
+        return float(info.objective_function_value) if status == "kOptimal" else math.inf
+
+    def _configure(self, options: SolveOptions) -> None:
+        gap = solver_gap(options)
+        settings: dict[str, bool | int | float] = {
+            "output_flag": True,  # the log callback, our only source of the open nodes, needs it
+            "log_to_console": False,
+            "mip_min_logging_interval": 1.0,
+            "threads": options.threads,
+            "random_seed": solver_seed(options),
+            "mip_rel_gap": gap,
+            "mip_abs_gap": gap,
+            "primal_feasibility_tolerance": FEASIBILITY_TOLERANCE,
+            "mip_feasibility_tolerance": FEASIBILITY_TOLERANCE,
+            "small_matrix_value": 1e-12,  # the default, 1e-9, silently drops small weights of a network
+        }
+        for name, value in settings.items():
+            self._check(self._highs.setOptionValue(name, value), f"option {name}")
+
+    def _load(self) -> None:
+        model, matrix = self._model, self._model.matrix
+        status = self._highs.passModel(
+            model.column_count,
+            model.row_count,
+            matrix.nnz,
+            int(self._highspy.MatrixFormat.kRowwise),
+            int(self._highspy.ObjSense.kMaximize),
+            model.offset,
+            model.objective,
+            model.column_lower,
+            model.column_upper,
+            model.row_lower,
+            model.row_upper,
+            matrix.indptr.astype(np.int32),
+            matrix.indices.astype(np.int32),
+            matrix.data.astype(np.float64),
+            model.integer.astype(np.int32),
+        )
+        self._check(status, "passModel")
+
+    def _set_start(self, options: SolveOptions) -> None:
+        start = self._highspy.HighsSolution()
+        start.col_value = options.start
+        self._highs.setSolution(start)  # a start that HiGHS dislikes is its to ignore
+
+    def _subscribe(self) -> None:
+        highs = self._highs
+        for event in (highs.cbMipInterrupt, highs.cbSimplexInterrupt, highs.cbIpmInterrupt):
+            event.subscribe(self._on_interrupt)
+        highs.cbMipImprovingSolution.subscribe(self._on_solution)
+        highs.cbLogging.subscribe(self._on_log)
+
+    def _on_interrupt(self, event: Any) -> None:
+        if self._monitor.visit(lambda: self._snapshot(event.data_out)):
+            event.data_in.user_interrupt = True
+
+    def _on_solution(self, event: Any) -> None:
+        solution = np.array(event.data_out.mip_solution, dtype=np.float64)
+        self._monitor.visit(lambda: self._snapshot(event.data_out)._replace(solution=solution), fresh=True)
+
+    def _on_log(self, event: Any) -> None:
+        match = _LOG_LINE.match(event.message)
+        if match:
+            self._open_nodes = int(match[1]) * _LOG_UNIT[match[2]]
+
+    def _snapshot(self, data: Any) -> Snapshot:
+        if not self._is_mip:
+            return Snapshot()
+        return Snapshot(proven_bound(data.mip_dual_bound), self._open_nodes, max(0, int(data.mip_node_count)))
+
+    def _check(self, status: Any, action: str) -> None:
+        if status == self._highspy.HighsStatus.kError:
+            raise SolverError(f"HiGHS refused the model or failed ({action}); is a coefficient beyond 1e15?")
+
+
+def _verdict(status: str) -> Verdict:
+    if status == "kInfeasible":
+        return Verdict.INFEASIBLE
+    if status in ("kUnbounded", "kUnboundedOrInfeasible"):
+        return Verdict.UNBOUNDED
+    return Verdict.NOTHING_SPECIAL

@@ -1,0 +1,124 @@
+"""The child process of `IsolatedSolver`: one task comes in on stdin, progress and one result go out on stdout.
+
+Messages are pickles, each after its length. The real stdin and stdout are moved out of the way first, so that nothing
+a solver prints or reads can disturb them. The process ends when its stdin closes, that is, when its parent is gone.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+import signal
+import struct
+import threading
+import time
+import traceback
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from reluplan.errors import ReluplanError, SolverError
+from reluplan.milp.model import Model
+from reluplan.solvers import get_solver
+from reluplan.solvers.base import Array, SolveOptions, SolveResult
+
+STOP = "stop"
+_LENGTH = struct.Struct("!Q")
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What to solve. `deadline` is in time.time(), so that the start-up of the child counts."""
+
+    solver_name: str
+    model: Model
+    deadline: float
+    gap: float
+    threads: int
+    seed: int
+    start: Array | None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error of the child, as text: exceptions with arguments of their own do not survive pickling."""
+
+    kind: str
+    message: str
+    traceback: str
+
+
+def send(stream: BinaryIO, message: object) -> None:
+    """Write one message."""
+    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    stream.write(_LENGTH.pack(len(data)))
+    stream.write(data)
+    stream.flush()
+
+
+def receive(stream: BinaryIO) -> Any:
+    """Read one message; EOFError if the other side is gone, even in the middle of one."""
+    (length,) = _LENGTH.unpack(_read(stream, _LENGTH.size))
+    return pickle.loads(_read(stream, length))
+
+
+def main() -> None:
+    """Serve one task."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    inbox, outbox = _claim_pipes()
+    try:
+        task: Task = receive(inbox)
+        stop = threading.Event()
+        threading.Thread(target=_listen, args=(inbox, stop), daemon=True).start()
+        send(outbox, _answer(task, outbox, stop))
+    except (EOFError, BrokenPipeError):
+        pass
+    # Not sys.exit: the listener still reads, and tearing a big solver down takes time that nobody needs.
+    os._exit(0)
+
+
+def _answer(task: Task, outbox: BinaryIO, stop: threading.Event) -> SolveResult | Failure:
+    try:
+        options = SolveOptions(
+            time_limit=max(0.0, task.deadline - time.time()) if task.deadline < math.inf else math.inf,
+            gap=task.gap,
+            threads=task.threads,
+            seed=task.seed,
+            start=task.start,
+            on_progress=lambda progress: send(outbox, progress),
+            should_stop=stop.is_set,
+        )
+        return get_solver(task.solver_name).solve(task.model, options)
+    except BrokenPipeError:
+        raise
+    except ReluplanError as error:
+        return Failure(type(error).__name__, str(error), traceback.format_exc())
+    except Exception as error:
+        story = f"The {task.solver_name} process failed: {error!r}"
+        return Failure(SolverError.__name__, story, traceback.format_exc())
+
+
+def _claim_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Our ends of the two pipes; afterwards stdin is empty and stdout goes where stderr goes."""
+    inbox, outbox = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nowhere, 0)
+    os.close(nowhere)
+    os.dup2(2, 1)
+    return inbox, outbox
+
+
+def _listen(inbox: BinaryIO, stop: threading.Event) -> None:
+    try:
+        while True:
+            if receive(inbox) == STOP:
+                stop.set()
+    except (EOFError, OSError):
+        os._exit(1)
+
+
+def _read(stream: BinaryIO, length: int) -> bytes:
+    data = stream.read(length)
+    if len(data) < length:
+        raise EOFError
+    return data

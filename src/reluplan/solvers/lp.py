@@ -1,0 +1,105 @@
+"""A small LP that stays in memory while objectives change, with bounds that hold whatever the solver did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import highspy
+import numpy as np
+
+from reluplan.errors import InfeasibleError, SolverError
+from reluplan.milp.model import Array, Index, Model
+from reluplan.solvers.safe import highs_row_duals, safe_upper_bound_of_arrays
+
+FEASIBILITY_SLACK = 1e-6
+"""Emptiness is believed only if it survives widening every row and column by this much (relative to its size)."""
+
+
+class PersistentLp:
+    """max c·x over fixed rows (integrality ignored), for one c after another; columns and rows may be appended."""
+
+    def __init__(self, model: Model) -> None:
+        self._matrix: Array = np.ascontiguousarray(model.matrix.toarray())
+        self._row_lower, self._row_upper = model.row_lower.copy(), model.row_upper.copy()
+        self._lower, self._upper = model.column_lower.copy(), model.column_upper.copy()
+        self._costed = np.zeros(0, dtype=np.int32)
+        self._highs = _quiet_highs(self._lower, self._upper, self._matrix, self._row_lower, self._row_upper)
+        self._highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
+
+    def add_columns(self, lower: Array, upper: Array) -> Index:
+        """Append columns with these bounds and no entries; returns their indices."""
+        start = len(self._lower)
+        self._highs.addVars(len(lower), lower, upper)
+        self._lower, self._upper = np.concatenate([self._lower, lower]), np.concatenate([self._upper, upper])
+        self._matrix = np.hstack([self._matrix, np.zeros((len(self._matrix), len(lower)))])
+        return np.arange(start, start + len(lower))
+
+    def add_row(self, columns: Index, values: Array, lower: float, upper: float) -> None:
+        """Append lower <= values · x[columns] <= upper."""
+        row = np.zeros(len(self._lower))
+        row[columns] = values
+        self._matrix = np.vstack([self._matrix, row])
+        self._row_lower, self._row_upper = np.append(self._row_lower, lower), np.append(self._row_upper, upper)
+        _append(self._highs, row, lower, upper)
+
+    def set_bounds(self, column: int, lower: float, upper: float) -> None:
+        """Replace the bounds of a column; finite ones make the proofs of `maximum` possible."""
+        self._lower[column], self._upper[column] = lower, upper
+        self._highs.changeColBounds(column, lower, upper)
+
+    def maximum(self, columns: Index, values: Array) -> float:
+        """An upper bound of values · x[columns], proven by duality; +inf if there is none.
+
+        Raises InfeasibleError if no x satisfies the rows.
+        """
+        self._set_objective(columns, values)
+        self._highs.run()
+        status = self._highs.getModelStatus()
+        if status == highspy.HighsModelStatus.kInfeasible:
+            self._confirm_empty()
+        objective = np.zeros(len(self._lower))
+        objective[columns] = values
+        solved = status == highspy.HighsModelStatus.kOptimal
+        duals = highs_row_duals(self._highs) if solved else np.zeros(len(self._matrix))
+        return safe_upper_bound_of_arrays(
+            objective, self._matrix, self._row_lower, self._row_upper, self._lower, self._upper, duals
+        )
+
+    def _set_objective(self, columns: Index, values: Array) -> None:
+        if len(self._costed):
+            self._highs.changeColsCost(len(self._costed), self._costed, np.zeros(len(self._costed)))
+        self._costed = columns.astype(np.int32)
+        self._highs.changeColsCost(len(columns), self._costed, values)
+
+    def _confirm_empty(self) -> None:
+        """Infeasible within tolerances is not yet empty: widen everything a little and ask again."""
+        slack, wide = _slack(self._lower, self._upper), _slack(self._row_lower, self._row_upper)
+        highs = _quiet_highs(
+            self._lower - slack, self._upper + slack, self._matrix, self._row_lower - wide, self._row_upper + wide
+        )
+        highs.run()
+        if highs.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
+            raise InfeasibleError("no point satisfies the constraints")
+
+
+def _slack(lower: Array, upper: Array) -> Array:
+    size = np.minimum(np.abs(lower), np.abs(upper))
+    return FEASIBILITY_SLACK * np.maximum(1.0, np.where(np.isfinite(size), size, 1.0))
+
+
+def _quiet_highs(lower: Array, upper: Array, matrix: Array, row_lower: Array, row_upper: Array) -> Any:
+    create: Any = highspy.Highs  # its constructor has no types
+    highs = create()
+    options = {"output_flag": False, "presolve": "off", "threads": 1, "solver": "simplex", "small_matrix_value": 1e-12}
+    for option, value in options.items():
+        highs.setOptionValue(option, value)
+    highs.addVars(len(lower), lower, upper)
+    for row, low, high in zip(matrix, row_lower, row_upper, strict=True):
+        _append(highs, row, low, high)
+    return highs
+
+
+def _append(highs: Any, row: Array, lower: float, upper: float) -> None:
+    used = np.flatnonzero(row)
+    if highs.addRow(lower, upper, len(used), used.astype(np.int32), row[used]) == highspy.HighsStatus.kError:
+        raise SolverError("HiGHS refused a row of a bounding LP")

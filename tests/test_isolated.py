@@ -1,0 +1,251 @@
+"""The solver in a child process: the same answers, and an answer whatever happens to the child."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from random_models import feasible_model, hard_model, infeasible_model, optimum, wide_model
+from reluplan.errors import InputError, MissingExtraError, SolverError
+from reluplan.solvers import SOLVER_NAMES, get_solver, isolated
+from reluplan.solvers.base import Progress, SolveOptions, Solver, SolveResult, SolveStatus
+from reluplan.solvers.isolated import IsolatedSolver
+
+Child = subprocess.Popen[bytes]
+posix_only = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+
+
+@pytest.fixture
+def children(monkeypatch: pytest.MonkeyPatch) -> list[Child]:
+    """The child processes that IsolatedSolver starts, in order."""
+    started: list[Child] = []
+    start = isolated._start_child
+
+    def start_and_record(*arguments: Any) -> Child:
+        started.append(start(*arguments))
+        return started[-1]
+
+    monkeypatch.setattr(isolated, "_start_child", start_and_record)
+    return started
+
+
+@pytest.mark.parametrize("name", SOLVER_NAMES)
+def test_same_result_as_direct(name: str) -> None:
+    model = feasible_model(20)
+    options = SolveOptions(gap=0.0, seed=1)
+    direct, isolated_result = get_solver(name).solve(model, options), IsolatedSolver(name).solve(model, options)
+    assert isolated_result.status is direct.status is SolveStatus.OPTIMAL
+    assert isolated_result.objective == direct.objective == pytest.approx(optimum(model))
+    assert isolated_result.dual_bound == direct.dual_bound
+    assert isolated_result.closed_nodes == direct.closed_nodes
+    assert isolated_result.seconds > direct.seconds
+
+
+def test_statuses_and_start_cross_the_pipe() -> None:
+    assert IsolatedSolver("highs").solve(infeasible_model(0), SolveOptions()).status is SolveStatus.INFEASIBLE
+    model = hard_model()
+    good = get_solver("highs").solve(model, SolveOptions(time_limit=0.5))
+    again = IsolatedSolver("highs").solve(model, SolveOptions(time_limit=1.5, start=good.solution))
+    assert again.objective is not None
+    assert good.objective is not None
+    assert again.objective >= good.objective - 1e-6
+
+
+def test_progress_is_streamed() -> None:
+    model = hard_model()
+    seen: list[Progress] = []
+    options = SolveOptions(time_limit=30.0, on_progress=seen.append, should_stop=lambda: len(seen) > 5)
+    result = IsolatedSolver("highs").solve(model, options)
+    assert result.message == "stopped by the caller"
+    assert result.status is SolveStatus.FEASIBLE
+    for progress in seen:
+        if progress.solution is not None:
+            assert model.value(progress.solution) == progress.incumbent
+    assert result.objective is not None
+    assert result.objective >= max(p.incumbent for p in seen if p.incumbent is not None) - 1e-6
+
+
+@posix_only
+def test_child_that_ignores_the_limit_is_killed(children: list[Child]) -> None:
+    """A stopped process (SIGSTOP) is the most stubborn of solvers: it hears nothing and overshoots for ever."""
+    model = hard_model()
+    seen: list[Progress] = []
+    options = SolveOptions(time_limit=2.0, on_progress=_after_incumbent(seen, lambda: _signal(children, "SIGSTOP")))
+    result = IsolatedSolver("highs").solve(model, options)
+    assert children[0].poll() is not None
+    assert result.message == "time limit"
+    assert result.seconds < 15.0
+    _check_honest(result, seen)
+
+
+@posix_only
+def test_child_that_dies_leaves_what_it_found(children: list[Child]) -> None:
+    seen: list[Progress] = []
+    options = SolveOptions(time_limit=60.0, on_progress=_after_incumbent(seen, lambda: _signal(children, "SIGKILL")))
+    result = IsolatedSolver("highs").solve(hard_model(), options)
+    assert "died (SIGKILL" in result.message
+    assert result.seconds < 30.0
+    _check_honest(result, seen)
+
+
+def test_child_that_dies_at_once_is_an_error(children: list[Child]) -> None:
+    def kill_once() -> bool:
+        children[0].kill()
+        return False
+
+    with pytest.raises(SolverError, match="process died"):
+        IsolatedSolver("highs").solve(hard_model(), SolveOptions(time_limit=60.0, should_stop=kill_once))
+
+
+@posix_only
+def test_ctrl_c_returns_what_was_found() -> None:
+    seen: list[Progress] = []
+    interrupt = _after_incumbent(seen, lambda: os.kill(os.getpid(), signal.SIGINT))
+    result = IsolatedSolver("highs").solve(hard_model(), SolveOptions(time_limit=60.0, on_progress=interrupt))
+    assert result.message == "interrupted"
+    assert result.seconds < 30.0
+    _check_honest(result, seen)
+
+
+@posix_only
+def test_second_ctrl_c_does_not_wait(children: list[Child], monkeypatch: pytest.MonkeyPatch) -> None:
+    def freeze_and_interrupt() -> None:
+        _signal(children, "SIGSTOP")
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(isolated, "STOP_GRACE", 600.0)
+    seen: list[Progress] = []
+    options = SolveOptions(on_progress=_after_incumbent(seen, freeze_and_interrupt))
+    result = IsolatedSolver("highs").solve(hard_model(), options)
+    assert result.message == "interrupted"
+    assert result.seconds < 60.0
+    _check_honest(result, seen)
+
+
+def test_messages_that_arrive_during_a_slow_hook_count(children: list[Child], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hook sleeps past the limit and its grace; the final answer waits in the queue."""
+    monkeypatch.setattr(isolated, "LIMIT_GRACE", -1.0)
+    seen: list[Progress] = []
+    options = SolveOptions(time_limit=1.5, on_progress=_after_incumbent(seen, lambda: time.sleep(3.0)))
+    result = IsolatedSolver("highs").solve(hard_model(), options)
+    assert len(seen) < 10
+    assert result.closed_nodes > max(progress.closed_nodes for progress in seen)
+    _check_honest(result, seen)
+
+
+def test_errors_of_hooks_end_the_child(children: list[Child]) -> None:
+    def fail(_progress: Progress) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        IsolatedSolver("highs").solve(hard_model(), SolveOptions(time_limit=60.0, on_progress=fail))
+    assert children[0].poll() is not None
+
+
+def test_errors_of_the_child_are_raised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "pyscipopt.py").write_text("raise ModuleNotFoundError('no module', name='pyscipopt')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(MissingExtraError, match=r"reluplan\[scip\]"):
+        IsolatedSolver("scip").solve(wide_model(3), SolveOptions())
+
+
+def test_solver_errors_of_the_child_are_raised() -> None:
+    model = wide_model(3)
+    model.objective[0] = np.nan
+    with pytest.raises(SolverError, match="not a number"):
+        IsolatedSolver("highs").solve(model, SolveOptions())
+
+
+def test_unknown_solver() -> None:
+    with pytest.raises(InputError, match="glpk"):
+        IsolatedSolver("glpk")
+
+
+@pytest.mark.parametrize("name", ["highs", "scip"])
+def test_version(name: str) -> None:
+    solver: Solver = IsolatedSolver(name)
+    assert solver.version() == get_solver(name).version()
+
+
+@posix_only
+def test_script_without_main_guard_and_orphans(tmp_path: Path) -> None:
+    """The script has no __main__ guard, and dies in the middle of a solve: its child must follow."""
+    script = tmp_path / "script.py"
+    script.write_text(_ORPHANING_SCRIPT)
+    command = [sys.executable, str(script), str(Path(__file__).parent)]
+    parent = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert parent.returncode == -signal.SIGKILL
+    child = int(parent.stdout)
+    deadline = time.monotonic() + 20.0
+    while _is_alive(child):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+_ORPHANING_SCRIPT = textwrap.dedent(
+    """
+    import os, signal, sys
+    sys.path.append(sys.argv[1])
+    from random_models import hard_model, wide_model
+    from reluplan.solvers import isolated
+    from reluplan.solvers.base import SolveOptions
+
+    started = []
+    start = isolated._start_child
+    isolated._start_child = lambda *arguments: started.append(start(*arguments)) or started[-1]
+    assert isolated.IsolatedSolver("highs").solve(wide_model(5), SolveOptions()).objective == 5.0
+
+    def die(progress):
+        if progress.incumbent is not None:
+            print(started[-1].pid, flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    isolated.IsolatedSolver("highs").solve(hard_model(), SolveOptions(time_limit=60.0, on_progress=die))
+    """
+)
+
+
+def _check_honest(result: SolveResult, seen: list[Progress]) -> None:
+    """A solution, at least as good as the best that was streamed, and a valid bound of the hard model."""
+    assert result.status is SolveStatus.FEASIBLE
+    assert result.objective is not None
+    assert result.objective >= max(p.incumbent for p in seen if p.incumbent is not None) - 1e-6
+    assert result.dual_bound >= -1e-6
+
+
+def _after_incumbent(seen: list[Progress], action: Callable[[], None]) -> Callable[[Progress], None]:
+    """A progress hook that acts once, when there is an incumbent."""
+
+    def listen(progress: Progress) -> None:
+        first = progress.incumbent is not None and not any(p.incumbent is not None for p in seen)
+        seen.append(progress)
+        if first:
+            action()
+
+    return listen
+
+
+def _signal(children: list[Child], name: str) -> None:
+    children[-1].send_signal(signal.Signals[name])
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether a process that is not our child runs; a zombie waiting for init does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{pid}/stat")
+    return not (status.exists() and status.read_text().rsplit(")", 1)[1].split()[0] == "Z")
