@@ -1,0 +1,1 @@
+"""Proven bounds on states, actions and neurons."""

@@ -1,0 +1,40 @@
+"""Interval bounds: cheap, always valid, loose."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.network import Layer
+
+Array = NDArray[np.float64]
+
+RELATIVE_MARGIN = 1e-7
+
+
+def layer_interval(layer: Layer, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Bounds of W z + b for z in a box: W⁺ l + W⁻ u + b <= W z + b <= W⁺ u + W⁻ l + b. Infinite sides allowed."""
+    positive, negative = np.maximum(layer.weights, 0.0), np.minimum(layer.weights, 0.0)
+    low = _product(positive, lower) + _product(negative, upper) + layer.bias
+    high = _product(positive, upper) + _product(negative, lower) + layer.bias
+    return round_outward(low, high)
+
+
+def round_outward(lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Widen bounds by a margin that covers rounding errors: 1e-7 relative, at least 1e-9."""
+    return lower - _margin(lower), upper + _margin(upper)
+
+
+def _margin(values: Array) -> Array:
+    finite = np.where(np.isfinite(values), np.abs(values), 0.0)
+    return np.maximum(RELATIVE_MARGIN * finite, 1e-9)
+
+
+def _product(matrix: Array, values: Array) -> Array:
+    """matrix @ values with 0 · inf = 0."""
+    infinite = np.isinf(values)
+    product: Array = matrix @ np.where(infinite, 0.0, values)
+    for column in np.flatnonzero(infinite):
+        read = matrix[:, column] != 0.0
+        product[read] += matrix[read, column] * values[column]
+    return product

@@ -1,0 +1,170 @@
+"""LP bounds of one step: the network's relaxation over a box and the constraints, one persistent model per box."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.bounds.interval import layer_interval, round_outward
+from reluplan.errors import InfeasibleError
+from reluplan.expression import Constraint
+from reluplan.milp.model import ModelBuilder
+from reluplan.milp.piecewise import PiecewiseEncoder
+from reluplan.network import Layer, ReluNetwork
+from reluplan.solvers.lp import PersistentLp
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class StepBounds:
+    """Bounds of one step over a box of inputs (s, a, x).
+
+    inputs: the box after the constraints tightened it. units: pre-activations (relu_count). outputs: F(s, a, x)
+    before any rounding of discrete states.
+    """
+
+    input_lower: Array
+    input_upper: Array
+    unit_lower: Array
+    unit_upper: Array
+    output_lower: Array
+    output_upper: Array
+
+
+def bound_step(
+    network: ReluNetwork,
+    lower: Array,
+    upper: Array,
+    constraints: list[Constraint],
+    width: int,
+    discrete: NDArray[np.bool_],
+    units_by_lp: bool = True,
+) -> StepBounds:
+    """Bounds of every unit and output for inputs in [lower, upper] that satisfy the constraints.
+
+    Layer by layer: interval bounds first, then the LP relaxation for the units that the interval left unstable
+    (unless `units_by_lp` is off, to save time) and for the outputs.
+    The relaxation of an unstable unit with bounds l < 0 < u is the triangle P >= 0, P >= In, P <= u (In − l)/(u − l).
+    Constraints read w = (s, a, x, ...) of the given width; only rows over (s, a, x) are passed.
+    Raises InfeasibleError if no input satisfies the constraints.
+    """
+    lp = constraint_lp(lower, upper, constraints, width)
+    if constraints:
+        lower, upper = tighten_box(lp, lower, upper, constraints, discrete)
+    relaxation = _Relaxation(lp, lower, upper)
+    unit_bounds = []
+    for layer in network.hidden:
+        low, high = relaxation.bound(layer, only_unstable=True, use_lp=units_by_lp)
+        relaxation.add_relus(layer, low, high)
+        unit_bounds.append((low, high))
+    output = relaxation.bound(network.output, only_unstable=False, use_lp=True)
+    none = np.zeros(0)
+    return StepBounds(
+        lower,
+        upper,
+        np.concatenate([none, *(low for low, _ in unit_bounds)]),
+        np.concatenate([none, *(high for _, high in unit_bounds)]),
+        *output,
+    )
+
+
+def tighten_box(
+    lp: PersistentLp, lower: Array, upper: Array, constraints: list[Constraint], discrete: NDArray[np.bool_]
+) -> tuple[Array, Array]:
+    """The smallest box that the LP can prove around the points of a box that satisfy the constraints."""
+    lower, upper = lower.copy(), upper.copy()
+    read = np.any([constraint.function.support() for constraint in constraints], axis=0)
+    for j in np.flatnonzero(read[: len(lower)]).tolist():
+        if lower[j] < upper[j]:
+            low, high = -_up(lp.maximum(np.array([j]), -np.ones(1))), _up(lp.maximum(np.array([j]), np.ones(1)))
+            lower[j], upper[j] = max(lower[j], low), min(upper[j], high)
+            lp.set_bounds(j, lower[j], upper[j])
+    return round_discrete(lower, upper, discrete)
+
+
+def round_discrete(lower: Array, upper: Array, discrete: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Move the bounds of discrete variables inward to integers."""
+    lower = np.where(discrete, np.ceil(lower - 1e-6), lower)
+    upper = np.where(discrete, np.floor(upper + 1e-6), upper)
+    if (lower > upper).any():
+        raise InfeasibleError("no integer value is left for a discrete variable")
+    return lower, upper
+
+
+def constraint_lp(lower: Array, upper: Array, constraints: list[Constraint], width: int) -> PersistentLp:
+    """The relaxation of the constraints alone; its first columns are the inputs."""
+    builder = ModelBuilder()
+    columns = np.full((1, width), -1, dtype=np.int64)
+    columns[0, : len(lower)] = builder.add_columns(lower, upper)
+    low, high = np.zeros((1, width)), np.zeros((1, width))
+    low[0, : len(lower)], high[0, : len(lower)] = lower, upper
+    encoder = PiecewiseEncoder(builder, columns, low, high)
+    for constraint in constraints:
+        encoder.require(constraint, "constraint")
+    return PersistentLp(builder.build())
+
+
+class _Relaxation:
+    """Grows an LP by one layer of relaxed ReLUs at a time.
+
+    `positions` says for each value so far (inputs, then units) which LP column carries it, -1 if it is constantly 0.
+    """
+
+    def __init__(self, lp: PersistentLp, lower: Array, upper: Array) -> None:
+        self._lp = lp
+        self._lower, self._upper = lower, upper
+        self._positions = np.arange(len(lower))
+
+    def bound(self, layer: Layer, only_unstable: bool, use_lp: bool) -> tuple[Array, Array]:
+        """Bounds of a layer's pre-activations, by interval and then, where asked, by LP."""
+        low, high = layer_interval(layer, self._lower, self._upper)
+        if use_lp:
+            for unit in range(layer.unit_count):
+                if only_unstable and (high[unit] <= 0.0 or low[unit] >= 0.0):
+                    continue
+                low[unit], high[unit] = self._bound_unit(layer, unit, low[unit], high[unit], only_unstable)
+        return low, high
+
+    def _bound_unit(self, layer: Layer, unit: int, low: float, high: float, only_sign: bool) -> tuple[float, float]:
+        columns, weights = self._objective(layer.weights[unit])
+        bias = layer.bias[unit]
+        high = min(high, _up(self._lp.maximum(columns, weights) + bias))
+        if only_sign and high <= 0.0:
+            return low, high
+        return max(low, -_up(self._lp.maximum(columns, -weights) - bias)), high
+
+    def _objective(self, weights: Array) -> tuple[NDArray[np.int64], Array]:
+        used = (weights != 0.0) & (self._positions >= 0)
+        return self._positions[used], weights[used]
+
+    def add_relus(self, layer: Layer, low: Array, high: Array) -> None:
+        """Append the layer's outputs: nothing if off, an equality if on, the triangle otherwise."""
+        alive = np.flatnonzero(high > 0.0)
+        columns = np.full(layer.unit_count, -1)
+        columns[alive] = self._lp.add_columns(np.maximum(low[alive], 0.0), high[alive])
+        for unit in alive.tolist():
+            self._add_rows(layer, unit, columns[unit], low[unit], high[unit])
+        self._positions = np.concatenate([self._positions, columns])
+        self._lower = np.concatenate([self._lower, np.maximum(low, 0.0)])
+        self._upper = np.concatenate([self._upper, np.maximum(high, 0.0)])
+
+    def _add_rows(self, layer: Layer, unit: int, column: int, low: float, high: float) -> None:
+        columns, weights = self._objective(layer.weights[unit])
+        columns = np.append(columns, column)
+        bias = float(layer.bias[unit])
+        at_least = (columns, np.append(-weights, 1.0))
+        if low >= 0.0:
+            self._lp.add_row(*at_least, bias, bias)
+            return
+        self._lp.add_row(*at_least, bias, math.inf)
+        if math.isfinite(high - low):
+            slope = high / (high - low)
+            self._lp.add_row(columns, np.append(-slope * weights, 1.0), -math.inf, slope * (bias - low))
+
+
+def _up(value: float) -> float:
+    return float(round_outward(np.array(0.0), np.array(value))[1])

@@ -1,0 +1,173 @@
+"""Forward reachability: bounds of every state, action and neuron at every step of the horizon."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.bounds.lp import StepBounds, bound_step, constraint_lp, round_discrete, tighten_box
+from reluplan.errors import InfeasibleError, InputError
+from reluplan.expression import Constraint
+from reluplan.problem import Problem
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class HorizonBounds:
+    """Boxes that contain every feasible plan. Shapes: states (H+1, n), actions (H, m), auxiliaries (H+1, k),
+    units (pre-activations) (H, relu_count), outputs (predictions before rounding) (H, n)."""
+
+    state_lower: Array
+    state_upper: Array
+    action_lower: Array
+    action_upper: Array
+    auxiliary_lower: Array
+    auxiliary_upper: Array
+    unit_lower: Array
+    unit_upper: Array
+    output_lower: Array
+    output_upper: Array
+
+    @property
+    def horizon(self) -> int:
+        return len(self.action_lower)
+
+    @property
+    def unstable(self) -> NDArray[np.bool_]:
+        """Which units may be on or off, shape (H, relu_count)."""
+        unstable: NDArray[np.bool_] = (self.unit_lower < 0.0) & (self.unit_upper > 0.0)
+        return unstable
+
+
+def reachable_bounds(
+    problem: Problem, deadline: float = np.inf, on_step: Callable[[int], None] | None = None
+) -> HorizonBounds:
+    """S_1 = I; S_{t+1} = box of F over S_t and C, intersected with the state bounds; and every neuron's bounds.
+
+    Sound at every moment: after the deadline (of time.monotonic) neurons get interval bounds only. The network is
+    stationary, so equal boxes share one computation.
+    """
+    layout = problem.layout
+    constraints = _input_constraints(problem)
+    cache: dict[bytes, StepBounds] = {}
+    steps: list[StepBounds] = []
+    lower, upper = _input_box(problem, problem.initial_lower, problem.initial_upper)
+    for t in range(problem.horizon):
+        rows = constraints + (list(problem.initial_constraints) if t == 0 else [])
+        key = lower.tobytes() + upper.tobytes() + bytes([t == 0])
+        if key not in cache:
+            cache[key] = _bound_one(problem, t, lower, upper, rows, time.monotonic() < deadline)
+        step = cache[key]
+        _check_finite(problem, t, step)
+        steps.append(step)
+        lower, upper = _input_box(problem, *_next_box(problem, t, step))
+        if on_step is not None:
+            on_step(t)
+    final = _final_box(problem, lower, upper)
+    return _collect(steps, final, layout.states, layout.actions, layout.auxiliaries)
+
+
+def _input_constraints(problem: Problem) -> list[Constraint]:
+    """The rows of C that read no next state; leaving the others out keeps the bounds valid."""
+    count = problem.layout.input_count
+    return [c for c in problem.constraints if not c.function.support()[count:].any()]
+
+
+def _input_box(problem: Problem, state_lower: Array, state_upper: Array) -> tuple[Array, Array]:
+    lower, upper = problem.box(problem.actions + problem.auxiliaries)
+    return np.concatenate([state_lower, lower]), np.concatenate([state_upper, upper])
+
+
+def _bound_one(
+    problem: Problem, t: int, lower: Array, upper: Array, rows: list[Constraint], units_by_lp: bool
+) -> StepBounds:
+    discrete = np.array([v.is_discrete for v in problem.input_variables], dtype=bool)
+    try:
+        return bound_step(problem.dynamics, lower, upper, rows, problem.layout.width, discrete, units_by_lp)
+    except InfeasibleError as error:
+        raise InfeasibleError(
+            f"{problem.source}: no plan exists: at step {t + 1} no state and action within the proven bounds "
+            f"satisfies the constraints ({error})"
+        ) from None
+
+
+def _next_box(problem: Problem, t: int, step: StepBounds) -> tuple[Array, Array]:
+    """The box of s' after rounding discrete states and applying the state bounds."""
+    low, high = np.array(step.output_lower), np.array(step.output_upper)
+    low, high = _snap_outward(low, high)
+    low = np.where(problem.discrete_states, np.floor(low + 0.5 - 1e-6), low)
+    high = np.where(problem.discrete_states, np.floor(high + 0.5 + 1e-6), high)
+    low = np.where(problem.boolean_states, np.clip(low, 0.0, 1.0), low)
+    high = np.where(problem.boolean_states, np.clip(high, 0.0, 1.0), high)
+    declared_low, declared_high = problem.box(problem.states)
+    low, high = np.maximum(low, declared_low), np.minimum(high, declared_high)
+    for variable, a, b in zip(problem.states, low, high, strict=True):
+        if a > b + 1e-6 * max(1.0, abs(b)):
+            raise InfeasibleError(
+                f"{problem.source}: no plan exists: after step {t + 1} every reachable value of state "
+                f"'{variable.name}' lies outside its bounds [{variable.lower:g}, {variable.upper:g}]"
+            )
+    return np.minimum(low, high), np.maximum(low, high)
+
+
+def _snap_outward(lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Round a box outward to a grid of about 1e-5 of its width, so that converging boxes become equal."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        width = upper - lower
+        grid = 2.0 ** np.floor(np.log2(width * 1e-5))
+        snapped = np.isfinite(grid) & (grid > 0.0)
+        low, high = np.floor(lower / grid) * grid, np.ceil(upper / grid) * grid
+    return np.where(snapped, low, lower), np.where(snapped, high, upper)
+
+
+def _final_box(problem: Problem, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """The box of the last state and its auxiliaries, tightened by the goal."""
+    if not problem.goal:
+        return lower, upper
+    discrete = np.array([v.is_discrete for v in problem.input_variables], dtype=bool)
+    goal = list(problem.goal)
+    try:
+        lp = constraint_lp(lower, upper, goal, problem.layout.width)
+        return round_discrete(*tighten_box(lp, lower, upper, goal, discrete), discrete)
+    except InfeasibleError:
+        raise InfeasibleError(
+            f"{problem.source}: no plan exists: no state that is reachable within {problem.horizon} steps satisfies "
+            f"the goal ({'; '.join(dict.fromkeys(c.text for c in goal))})"
+        ) from None
+
+
+def _check_finite(problem: Problem, t: int, step: StepBounds) -> None:
+    """Every neuron that may switch needs finite bounds; if not, name the variables that are to blame."""
+    unstable = (step.unit_lower < 0.0) & (step.unit_upper > 0.0)
+    if np.isfinite(step.unit_lower[unstable]).all() and np.isfinite(step.unit_upper[unstable]).all():
+        return
+    endless = np.isinf(step.input_lower) | np.isinf(step.input_upper)
+    names = [v.name for v, e in zip(problem.input_variables, endless, strict=True) if e]
+    raise InputError(
+        f"{problem.source}: the network has neurons without finite bounds at step {t + 1}, because "
+        f"{', '.join(repr(name) for name in names)} can take any value there; give it bounds = [lower, upper]"
+    )
+
+
+def _collect(
+    steps: list[StepBounds], final: tuple[Array, Array], states: slice, actions: slice, auxiliaries: slice
+) -> HorizonBounds:
+    lower = np.array([*(step.input_lower for step in steps), final[0]])
+    upper = np.array([*(step.input_upper for step in steps), final[1]])
+    return HorizonBounds(
+        state_lower=lower[:, states],
+        state_upper=upper[:, states],
+        action_lower=lower[:-1, actions],
+        action_upper=upper[:-1, actions],
+        auxiliary_lower=lower[:, auxiliaries],
+        auxiliary_upper=upper[:, auxiliaries],
+        unit_lower=np.array([step.unit_lower for step in steps]),
+        unit_upper=np.array([step.unit_upper for step in steps]),
+        output_lower=np.array([step.output_lower for step in steps]),
+        output_upper=np.array([step.output_upper for step in steps]),
+    )

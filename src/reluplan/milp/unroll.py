@@ -1,0 +1,187 @@
+"""The plan as one MILP: copies of the network chained over the horizon, constraints, goal and reward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.bounds.reach import HorizonBounds
+from reluplan.milp.model import Index, Model, ModelBuilder
+from reluplan.milp.piecewise import LinearForm, MaxColumns, PiecewiseEncoder, Side
+from reluplan.milp.relu import StepColumns, encode_network
+from reluplan.problem import Problem, Variable
+from reluplan.simulate import Trajectory, step_vectors
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class PlanModel:
+    """The MILP and where everything stands in it; -1 marks units without a column.
+
+    states (H+1, n), actions (H, m), auxiliaries (H+1, k), unit_outputs and unit_binaries (H, relu_count);
+    reward: R_t of each step as a linear form. inner_rows: the rows of I, C, G and of rounded states, which a repair
+    moves inward.
+    """
+
+    problem: Problem
+    model: Model
+    states: Index
+    actions: Index
+    auxiliaries: Index
+    unit_outputs: Index
+    unit_binaries: Index
+    reward: LinearForm
+    inner_rows: Index
+    step_maxima: tuple[MaxColumns, ...]
+    final_maxima: tuple[MaxColumns, ...]
+
+    @property
+    def horizon(self) -> int:
+        return len(self.actions)
+
+    def assignment(self, trajectory: Trajectory) -> Array:
+        """The complete solution vector of a simulated plan: binaries from the simulation, exact auxiliaries."""
+        x = np.zeros(self.model.column_count)
+        x[self.states], x[self.actions] = trajectory.states, trajectory.actions
+        x[self.auxiliaries] = trajectory.auxiliaries
+        inputs = np.hstack([trajectory.states[:-1], trajectory.actions, trajectory.auxiliaries[:-1]])
+        units = self.problem.dynamics.preactivations(inputs)
+        _scatter(x, self.unit_outputs, np.maximum(units, 0.0))
+        _scatter(x, self.unit_binaries, units > 0.0)
+        w = step_vectors(trajectory.states, trajectory.actions, trajectory.auxiliaries)
+        for maximum in self.step_maxima:
+            maximum.fill(x, w[: len(maximum.value)])
+        last = _state_vector(self.problem, trajectory.states[-1:], trajectory.auxiliaries[-1:])
+        for maximum in self.final_maxima:
+            maximum.fill(x, last)
+        return x
+
+
+def unroll(problem: Problem, bounds: HorizonBounds, big_m: float | None = None, named: bool = False) -> PlanModel:
+    """max Σ_t R_t subject to I, C (t = 1..H), G and the network of every step.
+
+    big_m: one constant in place of every neuron's own bounds, as in the published baseline; stable units then keep
+    their binaries. Only for comparison: it is slow, and the solver's tolerances leak through it.
+    """
+    builder = ModelBuilder(named)
+    columns = _variable_columns(builder, problem, bounds, declared_only=big_m is not None)
+    states, actions, auxiliaries = columns
+    lower, upper = bounds.unit_lower, bounds.unit_upper
+    if big_m is not None:
+        lower, upper = np.full_like(lower, -big_m), np.full_like(upper, big_m)
+    inputs = np.hstack([states[:-1], actions, auxiliaries[:-1]])
+    steps, inner_rows = [], []
+    for t in range(problem.horizon):
+        step = encode_network(builder, problem.dynamics, inputs[t], lower[t], upper[t], t)
+        output = bounds.output_lower[t], bounds.output_upper[t]
+        inner_rows.append(_link_states(builder, problem, step, states[t + 1], *output, t))
+        steps.append(step)
+    first_row = builder.row_count
+    encoder = _step_encoder(builder, bounds, columns)
+    for number, constraint in enumerate(problem.constraints):
+        encoder.require(constraint, f"constraint{number + 1}")
+    initial = _state_encoder(builder, problem, bounds, columns, 0)
+    for number, constraint in enumerate(problem.initial_constraints):
+        initial.require(constraint, f"initial{number + 1}")
+    final = _state_encoder(builder, problem, bounds, columns, problem.horizon)
+    for number, constraint in enumerate(problem.goal):
+        final.require(constraint, f"goal{number + 1}")
+    inner_rows.append(np.arange(first_row, builder.row_count))
+    reward = encoder.encode(problem.reward, Side.BELOW, "reward")
+    builder.add_cost(reward.columns, reward.coefficients)
+    builder.offset = reward.constant * problem.horizon
+    return PlanModel(
+        problem, builder.build(), states, actions, auxiliaries,
+        np.array([step.outputs for step in steps]), np.array([step.binaries for step in steps]),
+        reward, np.concatenate(inner_rows), (*encoder.maxima, *initial.maxima), tuple(final.maxima),
+    )  # fmt: skip
+
+
+def _variable_columns(
+    builder: ModelBuilder, problem: Problem, bounds: HorizonBounds, declared_only: bool
+) -> tuple[Index, Index, Index]:
+    """Columns of states, actions and auxiliaries inside their proven boxes (or only their declared ones)."""
+
+    def add(variables: Sequence[Variable], lower: Array, upper: Array) -> Index:
+        if declared_only:
+            low, high = problem.box(variables)
+            lower, upper = np.broadcast_to(low, lower.shape).copy(), np.broadcast_to(high, upper.shape).copy()
+            if variables is problem.states:
+                lower[0], upper[0] = problem.initial_lower, problem.initial_upper
+        discrete = np.broadcast_to([v.is_discrete for v in variables], lower.shape)
+        return builder.add_columns(lower, upper, discrete, name=lambda t, i: f"{variables[i].name}_{t + 1}")
+
+    return (
+        add(problem.states, bounds.state_lower, bounds.state_upper),
+        add(problem.actions, bounds.action_lower, bounds.action_upper),
+        add(problem.auxiliaries, bounds.auxiliary_lower, bounds.auxiliary_upper),
+    )
+
+
+def _link_states(
+    builder: ModelBuilder, problem: Problem, step: StepColumns, columns: Index, low: Array, high: Array, t: int
+) -> Index:
+    """s' from the predictions p, of which low <= p <= high is proven; returns the rows that round.
+
+    continuous: s' = p.   integer: −1/2 <= p − s' <= 1/2.
+    boolean: p <= 1/2 + (high − 1/2)⁺ s'  and  p >= 1/2 − (1/2 − low)⁺ (1 − s').
+    At a tie both roundings are allowed, which can only make the bound larger; the simulation decides.
+    """
+
+    def rows_for(which: NDArray[np.bool_], lower: Array, upper: Array, factor: Array, kind: str) -> Index:
+        index = np.flatnonzero(which)
+        names = [f"{kind}_{problem.states[i].name}_{t + 2}" for i in index]
+        rows = builder.add_rows((lower - step.offset)[index], (upper - step.offset)[index], name=lambda i: names[i])
+        builder.add_entries(rows, columns[index], factor[index])
+        builder.add_entries(rows[:, None], step.base, step.matrix[index])
+        return rows
+
+    count = len(columns)
+    boolean, discrete = problem.boolean_states, problem.discrete_states
+    ones, half, endless = np.ones(count), np.full(count, 0.5), np.full(count, np.inf)
+    rows_for(~discrete, 0.0 * ones, 0.0 * ones, -ones, "next")
+    down = np.maximum(0.5 - low, 0.0)
+    return np.concatenate(
+        [
+            rows_for(discrete & ~boolean, -half, half, -ones, "round"),
+            rows_for(boolean, -endless, half, -np.maximum(high - 0.5, 0.0), "true_if"),
+            rows_for(boolean, 0.5 - down, endless, -down, "false_if"),
+        ]
+    )
+
+
+def _step_encoder(
+    builder: ModelBuilder, bounds: HorizonBounds, columns: tuple[Index, Index, Index]
+) -> PiecewiseEncoder:
+    """Functions of w = (s, a, x, s', x') for t = 1..H."""
+    lower = step_vectors(bounds.state_lower, bounds.action_lower, bounds.auxiliary_lower)
+    upper = step_vectors(bounds.state_upper, bounds.action_upper, bounds.auxiliary_upper)
+    return PiecewiseEncoder(builder, step_vectors(*columns), lower, upper)
+
+
+def _state_encoder(
+    builder: ModelBuilder, problem: Problem, bounds: HorizonBounds, columns: tuple[Index, Index, Index], t: int
+) -> PiecewiseEncoder:
+    """Functions of one state and its auxiliaries alone, at the positions of s and x."""
+    states, _, auxiliaries = columns
+    index = np.full((1, problem.layout.width), -1, dtype=np.int64)
+    index[0, problem.layout.states], index[0, problem.layout.auxiliaries] = states[t], auxiliaries[t]
+    lower = _state_vector(problem, bounds.state_lower[t : t + 1], bounds.auxiliary_lower[t : t + 1])
+    upper = _state_vector(problem, bounds.state_upper[t : t + 1], bounds.auxiliary_upper[t : t + 1])
+    return PiecewiseEncoder(builder, index, lower, upper)
+
+
+def _state_vector(problem: Problem, states: Array, auxiliaries: Array) -> Array:
+    """One state and its auxiliaries at the positions of s and x, zeros elsewhere, shape (1, width)."""
+    w = np.zeros((1, problem.layout.width))
+    w[:, problem.layout.states], w[:, problem.layout.auxiliaries] = states, auxiliaries
+    return w
+
+
+def _scatter(x: Array, columns: Index, values: NDArray[np.generic]) -> None:
+    present = columns >= 0
+    x[columns[present]] = values[present]

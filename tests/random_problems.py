@@ -1,0 +1,88 @@
+"""Random small problems and networks for the tests."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+
+from reluplan.expression import Constraint
+from reluplan.network import Layer, ReluNetwork
+from reluplan.piecewise import PiecewiseLinear
+from reluplan.problem import Problem, StepLayout, Variable
+
+
+def random_network(rng: Generator, inputs: int, hidden: list[int], outputs: int, dense: bool = True) -> ReluNetwork:
+    """Weights of order one; `dense` networks read everything before, others only the layer before."""
+    layers, width, previous = [], inputs, inputs
+    for units in [*hidden, outputs]:
+        weights = rng.normal(size=(units, width)) / np.sqrt(width)
+        if not dense:
+            weights[:, : width - previous] = 0.0
+        layers.append(Layer(weights, 0.5 * rng.normal(size=units)))
+        width, previous = width + units, units
+    return ReluNetwork(inputs, tuple(layers[:-1]), layers[-1])
+
+
+def random_function(rng: Generator, positions: list[int], width: int, depth: int = 2) -> PiecewiseLinear:
+    """A random expression with abs, min and max over some positions."""
+    affine = PiecewiseLinear.constant_of(float(np.round(rng.normal(), 2)), width)
+    for position in positions:
+        if rng.random() < 0.7:
+            affine = affine + PiecewiseLinear.variable(position, width) * float(np.round(rng.normal(), 2))
+    if depth == 0 or rng.random() < 0.3:
+        return affine
+    combine = PiecewiseLinear.maximum if rng.random() < 0.5 else PiecewiseLinear.minimum
+    inner = [random_function(rng, positions, width, depth - 1) for _ in range(2)]
+    return affine + combine(inner) * float(np.round(rng.normal(), 2))
+
+
+def random_problem(rng: Generator, relus: int = 3, horizon: int = 2, auxiliary: bool = False) -> Problem:
+    """A problem with mixed kinds, a non-concave reward, and often a constraint, a goal and an open initial state."""
+    states = tuple(
+        Variable(f"s{i}", "integer", -2.0, 2.0) if rng.random() < 0.2 else Variable(f"s{i}", "continuous", -4.0, 4.0)
+        for i in range(rng.integers(1, 3))
+    )
+    actions = tuple(_random_action(rng, i) for i in range(rng.integers(1, 3)))
+    auxiliaries = (Variable("x", "continuous", -1.0, 3.0),) if auxiliary else ()
+    layout = StepLayout(len(states), len(actions), len(auxiliaries))
+    hidden = [relus] if rng.random() < 0.5 or relus < 2 else [relus - relus // 2, relus // 2]
+    network = random_network(rng, layout.input_count, hidden, len(states), dense=bool(rng.random() < 0.5))
+    everything, current = list(range(layout.width)), list(range(layout.input_count))
+    state_like = [*range(layout.state_count), *range(layout.actions.stop, layout.input_count)]
+    constraints, goal = [], []
+    if rng.random() < 0.6:
+        shift = PiecewiseLinear.constant_of(-1.0, layout.width)
+        constraints.append(Constraint(random_function(rng, current, layout.width, 1) + shift, False, "c <= 0"))
+    if auxiliary:
+        tied = random_function(rng, state_like[:-1], layout.width, 0)
+        difference = tied * 0.3 - PiecewiseLinear.variable(state_like[-1], layout.width)
+        row = Constraint(difference, bool(rng.random() < 0.5), "x tied")
+        constraints.append(row)
+        goal.append(row)
+    if rng.random() < 0.5:
+        shift = PiecewiseLinear.constant_of(-0.5, layout.width)
+        goal.append(Constraint(random_function(rng, state_like, layout.width, 1) + shift, False, "g <= 0"))
+    centre = np.array([0.0 if v.is_discrete else np.round(rng.normal(), 2) for v in states])
+    radius = np.array([1.0 if rng.random() < 0.3 else 0.0 for _ in states])
+    return Problem(
+        name="random",
+        horizon=horizon,
+        states=states,
+        actions=actions,
+        auxiliaries=auxiliaries,
+        initial_lower=centre - radius,
+        initial_upper=centre + radius,
+        dynamics=network,
+        reward=random_function(rng, everything, layout.width),
+        constraints=tuple(constraints),
+        goal=tuple(goal),
+    )
+
+
+def _random_action(rng: Generator, index: int) -> Variable:
+    draw = rng.random()
+    if draw < 0.2:
+        return Variable(f"a{index}", "boolean", 0.0, 1.0)
+    if draw < 0.4:
+        return Variable(f"a{index}", "integer", -1.0, 1.0)
+    return Variable(f"a{index}", "continuous", -1.0, 1.5)
