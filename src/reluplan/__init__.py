@@ -1,0 +1,40 @@
+"""Optimal planning with learned ReLU dynamics: from a problem file to a plan with a proven bound."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from reluplan.check import CheckReport, check
+from reluplan.errors import InfeasibleError, InputError, ReluplanError, SolverError
+from reluplan.network import ReluNetwork
+from reluplan.problem import Problem
+from reluplan.simulate import Trajectory, simulate
+
+if TYPE_CHECKING:
+    from reluplan.planner import plan
+    from reluplan.result import PlanResult
+
+__all__ = [
+    "CheckReport",
+    "InfeasibleError",
+    "InputError",
+    "PlanResult",
+    "Problem",
+    "ReluNetwork",
+    "ReluplanError",
+    "SolverError",
+    "Trajectory",
+    "check",
+    "plan",
+    "simulate",
+]
+
+_HOMES = {"PlanResult": "reluplan.result", "plan": "reluplan.planner"}
+
+
+def __getattr__(name: str) -> Any:
+    """What needs a solver is imported on first use, so that a solver's own process and `--help` start quickly."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'reluplan' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)

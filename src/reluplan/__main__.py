@@ -1,0 +1,5 @@
+"""`python -m reluplan`."""
+
+from reluplan.cli import main
+
+main()

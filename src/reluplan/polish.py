@@ -1,0 +1,77 @@
+"""From a solver's solution to an exact plan: extract, simulate and, if tolerances leaked, repair by an LP."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.milp.model import Model
+from reluplan.milp.unroll import PlanModel
+from reluplan.simulate import Trajectory, simulate
+from reluplan.solvers.base import SolveOptions
+from reluplan.solvers.highs import HighsSolver
+
+Array = NDArray[np.float64]
+
+MARGINS = (0.0, 1e-6, 1e-5, 1e-4)
+"""How far a repair moves constraints inward, least first."""
+
+
+def extract(plan_model: PlanModel, x: Array) -> Trajectory:
+    """Simulate the actions of a solution vector, after moving them exactly into their domains."""
+    problem = plan_model.problem
+    initial = np.clip(x[plan_model.states[0]], problem.initial_lower, problem.initial_upper)
+    initial = np.where(problem.discrete_states, np.round(initial), initial)
+    actions = _into_domain(plan_model, x[plan_model.actions], actions=True)
+    auxiliaries = _into_domain(plan_model, x[plan_model.auxiliaries], actions=False)
+    return simulate(problem, initial, actions, auxiliaries)
+
+
+def repairs(plan_model: PlanModel, x: Array, time_limit: float) -> Iterator[Trajectory]:
+    """Exact plans near a solution vector x.
+
+    With every integer column fixed the model is an LP without big-M leaks: its optimum is the best plan of that
+    pattern. First the solver's own integers, then those of the simulated trajectory; constraints and roundings move
+    inward by growing margins, so that what was feasible within tolerances is feasible when simulated.
+    """
+    simulated = plan_model.assignment(extract(plan_model, x))
+    for margin in MARGINS:
+        for pattern in (x, simulated):
+            model = _fixed_pattern(plan_model, pattern, margin)
+            outcome = HighsSolver().solve(model, SolveOptions(time_limit=time_limit))
+            if outcome.solution is not None:
+                yield extract(plan_model, outcome.solution)
+
+
+def _into_domain(plan_model: PlanModel, values: Array, actions: bool) -> Array:
+    variables = plan_model.problem.actions if actions else plan_model.problem.auxiliaries
+    lower, upper = plan_model.problem.box(variables)
+    discrete = np.array([v.is_discrete for v in variables], dtype=bool)
+    return np.clip(np.where(discrete, np.round(values), values), lower, upper)
+
+
+def _fixed_pattern(plan_model: PlanModel, x: Array, margin: float) -> Model:
+    """The model with integers fixed as in x, and state bounds and inner rows moved inward by the margin."""
+    model = plan_model.model
+    lower, upper = model.column_lower.copy(), model.column_upper.copy()
+    lower[model.integer] = upper[model.integer] = np.round(x[model.integer])
+    states = plan_model.states[1:].ravel()
+    movable = ~model.integer[states] & (upper[states] - lower[states] > 2 * margin)
+    lower[states[movable]] += margin
+    upper[states[movable]] -= margin
+    row_lower, row_upper = model.row_lower.copy(), model.row_upper.copy()
+    inner = plan_model.inner_rows
+    rows = inner[row_upper[inner] - row_lower[inner] > 2 * margin]
+    row_lower[rows] += margin
+    row_upper[rows] -= margin
+    return dataclasses.replace(
+        model,
+        column_lower=lower,
+        column_upper=upper,
+        row_lower=row_lower,
+        row_upper=row_upper,
+        integer=np.zeros_like(model.integer),
+    )

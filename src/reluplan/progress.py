@@ -1,0 +1,71 @@
+"""Showing a run while it goes on: a live line on a terminal, plain lines elsewhere, nothing when quiet."""
+
+from __future__ import annotations
+
+import math
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from reluplan.run import Clock, Event
+
+
+class ProgressView:
+    """Listens to a run's events; a context manager, since the live line must be taken down again.
+
+    Every event goes into `log`. On a terminal one line shows stage, elapsed time, incumbent, bound and gap; without
+    one, each event is a line on stderr.
+    """
+
+    def __init__(self, clock: Clock, quiet: bool, console: Console | None = None) -> None:
+        self._clock, self._quiet = clock, quiet
+        self._console = console or Console(stderr=True)
+        self._last: Event | None = None
+        self._lines: list[str] = []
+        self._live = None
+        if not quiet and self._console.is_terminal:
+            self._live = Live(get_renderable=self._line, console=self._console, refresh_per_second=4, transient=True)
+
+    @property
+    def log(self) -> str:
+        return "".join(f"{line}\n" for line in self._lines)
+
+    def __enter__(self) -> ProgressView:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Take in an event."""
+        self._last = event
+        line = f"{event.seconds:8.1f} s  {event.stage:<10} {event.message}"
+        self._lines.append(line)
+        if self._live is None and not self._quiet:
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def _line(self) -> Text:
+        stage = self._last.stage if self._last else "start"
+        text = Text(f"{stage:<10}", style="bold cyan")
+        text.append(f"{self._clock.elapsed:7.1f} s", style="default not bold")
+        if math.isfinite(self._clock.time_limit):
+            text.append(f" of {self._clock.time_limit:g}", style="dim not bold")
+        text.append(describe(self._last.reward, self._last.bound) if self._last else "", style="default not bold")
+        return text
+
+
+def describe(reward: float | None, bound: float | None) -> str:
+    """Reward, bound and gap in a few words."""
+    parts = f"   plan {reward:,.4f}" if reward is not None else "   no plan yet"
+    if bound is not None:
+        parts += f"   bound {bound:,.4f}"
+    if reward is not None and bound is not None:
+        parts += f"   gap {max(0.0, bound - reward) / max(1.0, abs(reward)):.2%}"
+    return parts

@@ -1,0 +1,76 @@
+"""What the commands print at the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reluplan.check import TOLERANCE, CheckReport
+from reluplan.plan_file import StoredPlan
+from reluplan.result import PlanResult
+from reluplan.simulate import Trajectory
+
+STATUS_WORDS = {
+    "optimal": "optimal: the plan is proven to be the best, within the gap",
+    "feasible": "feasible: a plan, its optimality not proven within the limits",
+    "infeasible": "infeasible: it is proven that no plan exists",
+    "no_plan": "no plan found within the limits",
+}
+SHOWN_VIOLATIONS = 5
+
+
+def print_result(result: PlanResult, folder: Path) -> None:
+    """Status, reward, bound, gap and where the files are."""
+    fields = result.fields
+    print(f"status   {STATUS_WORDS[result.status]}")
+    if result.reward is not None:
+        print(f"reward   {result.reward:.6f}   (simulated; largest violation {fields['max_violation']:.1e})")
+    if result.bound is not None:
+        print(f"bound    {result.bound:.6f}   (proven; margin {fields['bound_margin']:.1e} included)")
+    if result.gap is not None:
+        print(f"gap      {fields['absolute_gap']:.6g} absolute, {result.gap:.3g} relative")
+    nodes = fields["nodes"]
+    print(f"time     {fields['seconds']:.1f} s, {nodes['closed']} nodes closed, {nodes['open']} open")
+    for note in fields["notes"]:
+        print(f"note     {note}")
+    print(f"files    {folder}")
+
+
+def check_record(report: CheckReport, trajectory: Trajectory, stored: StoredPlan) -> dict[str, Any]:
+    """A check as plain data: what the plan is worth and how far the file's own claims are off."""
+    record: dict[str, Any] = {
+        "ok": report.ok,
+        "reward": report.reward,
+        "max_violation": report.max_violation,
+        "tolerance": TOLERANCE,
+        "horizon": trajectory.horizon,
+        "constraints_checked": report.constraint_count,
+        "violations": [
+            {"constraint": v.constraint, "step": v.step, "amount": v.amount}
+            for v in report.violations
+            if v.amount > TOLERANCE
+        ],
+    }
+    if stored.rewards is not None:
+        record["stated_reward"] = float(stored.rewards.sum())
+    if stored.states is not None:
+        record["largest_state_difference"] = float(
+            np.abs(stored.states - trajectory.states[: len(stored.states)]).max()
+        )
+    return record
+
+
+def print_check(record: dict[str, Any]) -> None:
+    """The check in a few lines."""
+    print(f"plan     {'valid' if record['ok'] else 'NOT valid'} over {record['horizon']} steps")
+    stated = f"   (the file says {record['stated_reward']:.6f})" if "stated_reward" in record else ""
+    print(f"reward   {record['reward']:.6f}{stated}")
+    print(f"checked  {record['constraints_checked']} constraints, largest violation {record['max_violation']:.3g}")
+    if "largest_state_difference" in record:
+        print(f"states   differ from the file's by at most {record['largest_state_difference']:.3g}")
+    for violation in record["violations"][:SHOWN_VIOLATIONS]:
+        print(f"broken   step {violation['step']}: {violation['constraint']} by {violation['amount']:.3g}")
+    if len(record["violations"]) > SHOWN_VIOLATIONS:
+        print(f"         and {len(record['violations']) - SHOWN_VIOLATIONS} more (see --json)")

@@ -1,0 +1,94 @@
+"""What a planning run ends with, and the files of a run directory."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from reluplan.files import write_atomically
+from reluplan.plan_file import plan_csv
+from reluplan.problem import Problem
+from reluplan.run import Run
+from reluplan.simulate import Trajectory
+
+Status = Literal["optimal", "feasible", "infeasible", "no_plan"]
+EXIT_CODES: dict[Status, int] = {"optimal": 0, "feasible": 0, "infeasible": 2, "no_plan": 3}
+
+
+@dataclass(frozen=True, eq=False)
+class PlanResult:
+    """A plan with its proven bound, or why there is none.
+
+    reward: simulated. bound: proven, margin included. `optimal` means gap <= the requested gap.
+    """
+
+    problem: Problem
+    status: Status
+    trajectory: Trajectory | None
+    bound: float | None
+    fields: dict[str, Any]
+
+    @property
+    def reward(self) -> float | None:
+        return None if self.trajectory is None else self.trajectory.total_reward
+
+    @property
+    def gap(self) -> float | None:
+        gap: float | None = self.fields["gap"]
+        return gap
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES[self.status]
+
+    def to_json(self) -> str:
+        """The content of result.json."""
+        return json.dumps({"status": self.status, "reward": self.reward, "bound": self.bound, **self.fields}, indent=2)
+
+    def write(self, folder: str | Path, log: str = "") -> None:
+        """Write result.json, plan.csv (removed if this run has no plan) and log.txt into a run directory."""
+        folder = Path(folder)
+        if self.trajectory is not None:
+            write_atomically(folder / "plan.csv", plan_csv(self.problem, self.trajectory))
+        else:
+            (folder / "plan.csv").unlink(missing_ok=True)
+        write_atomically(folder / "log.txt", log)
+        write_atomically(folder / "result.json", self.to_json() + "\n")
+
+
+def summarise(run: Run, method: str, solver: str, seed: int, versions: dict[str, str]) -> PlanResult:
+    """The result of a run as it stands: honest at any moment."""
+    bound = None if math.isinf(run.bound) else run.bound
+    return PlanResult(
+        problem=run.problem,
+        status=_status(run),
+        trajectory=run.best,
+        bound=bound,
+        fields={
+            "absolute_gap": run.absolute_gap,
+            "gap": run.gap,
+            "max_violation": run.max_violation if run.best is not None else None,
+            "bound_margin": run.bound_margin if bound is not None else None,
+            "horizon": run.problem.horizon,
+            "method": method,
+            "solver": solver,
+            "seconds": round(run.clock.elapsed, 3),
+            "stages": {name: round(spent, 3) for name, spent in run.stage_seconds.items()},
+            "nodes": {"open": run.open_nodes, "closed": run.closed_nodes},
+            "history": run.history,
+            "interrupted": run.interrupted,
+            "notes": run.notes,
+            "seed": seed,
+            "versions": versions,
+            "problem": run.problem.name,
+        },
+    )
+
+
+def _status(run: Run) -> Status:
+    if run.best is not None:
+        return "optimal" if run.is_proven else "feasible"
+    return "infeasible" if run.proven_infeasible else "no_plan"

@@ -1,0 +1,149 @@
+"""The state of one planning run: the best plan and the best bound so far, at any moment."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from reluplan.check import check
+from reluplan.problem import Problem
+from reluplan.simulate import Trajectory
+
+BOUND_MARGIN = 1e-6
+"""Relative margin added to every bound that rests on a solver's floating-point proof."""
+
+STAGES = ("bounds", "potentials", "primal", "milp")
+"""Stages that every result lists, run or not."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something worth telling: a stage began, a plan or a bound improved."""
+
+    seconds: float
+    stage: str
+    message: str
+    reward: float | None
+    bound: float | None
+
+
+@dataclass
+class Clock:
+    """Wall-clock time of the whole command."""
+
+    time_limit: float = math.inf
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.started
+
+    @property
+    def remaining(self) -> float:
+        return max(0.0, self.time_limit - self.elapsed)
+
+    def deadline(self, share: float = 1.0) -> float:
+        """The moment (of time.monotonic) when this share of the remaining time is used up."""
+        return time.monotonic() + share * self.remaining
+
+
+@dataclass
+class Run:
+    """Collects plans and bounds from every stage; only checked plans and proven bounds come in.
+
+    The bound margin: each accepted bound b is stored as b + margin, margin = 1e-6 · max(1, |b|), which covers the
+    tolerances of the LP solves behind it.
+    """
+
+    problem: Problem
+    clock: Clock
+    gap_target: float
+    on_event: Callable[[Event], None] | None = None
+    best: Trajectory | None = None
+    max_violation: float = 0.0
+    bound: float = math.inf
+    bound_margin: float = 0.0
+    proven_infeasible: bool = False
+    interrupted: bool = False
+    stage_seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+    history: list[dict[str, float | int | None]] = field(default_factory=list)
+    open_nodes: int = 0
+    closed_nodes: int = 0
+    stage_name: str = "start"
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def reward(self) -> float | None:
+        return None if self.best is None else self.best.total_reward
+
+    @property
+    def absolute_gap(self) -> float | None:
+        if self.reward is None or math.isinf(self.bound):
+            return None
+        return max(0.0, self.bound - self.reward)
+
+    @property
+    def gap(self) -> float | None:
+        """absolute_gap / max(1, |reward|)."""
+        if self.absolute_gap is None or self.reward is None:
+            return None
+        return self.absolute_gap / max(1.0, abs(self.reward))
+
+    @property
+    def is_proven(self) -> bool:
+        return self.gap is not None and self.gap <= self.gap_target
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Times a stage; stages of the same name add up."""
+        self.stage_name, began = name, time.monotonic()
+        self.tell(f"{name} begins")
+        try:
+            yield
+        finally:
+            spent = time.monotonic() - began
+            self.stage_seconds[name] = self.stage_seconds.get(name, 0.0) + spent
+
+    def tell(self, message: str) -> None:
+        """Report progress to whoever listens."""
+        if self.on_event is not None:
+            bound = None if math.isinf(self.bound) else self.bound
+            self.on_event(Event(self.clock.elapsed, self.stage_name, message, self.reward, bound))
+
+    def offer_plan(self, trajectory: Trajectory, source: str) -> bool:
+        """Accept a simulated plan if it satisfies every constraint and is better than the best; True if so."""
+        report = check(self.problem, trajectory)
+        if not report.ok or (self.reward is not None and trajectory.total_reward <= self.reward):
+            return False
+        self.best, self.max_violation = trajectory, report.max_violation
+        self._record()
+        self.tell(f"plan with reward {trajectory.total_reward:.6g} from {source}")
+        return True
+
+    def offer_bound(self, value: float, source: str) -> bool:
+        """Accept a proven upper bound of the optimal reward if it is better than the best; True if so."""
+        if math.isnan(value) or math.isinf(value):
+            return False
+        margin = BOUND_MARGIN * max(1.0, abs(value))
+        if value + margin >= self.bound:
+            return False
+        self.bound, self.bound_margin = value + margin, margin
+        self._record()
+        self.tell(f"bound {self.bound:.6g} from {source}")
+        return True
+
+    def count_nodes(self, open_nodes: int, closed_nodes: int) -> None:
+        self.open_nodes, self.closed_nodes = open_nodes, closed_nodes
+
+    def _record(self) -> None:
+        self.history.append(
+            {
+                "seconds": round(self.clock.elapsed, 3),
+                "reward": self.reward,
+                "bound": None if math.isinf(self.bound) else self.bound,
+                "nodes": self.open_nodes + self.closed_nodes,
+            }
+        )

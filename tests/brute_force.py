@@ -1,0 +1,224 @@
+"""An independent optimum of tiny problems: every activation pattern, every piece, every discrete value, one LP each.
+
+Nothing here uses the planner's own encodings. Decisions z = (s_1, a_1..a_H, x_1..x_{H+1}); once all choices are made,
+everything is affine in z.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+
+from reluplan.expression import Constraint
+from reluplan.piecewise import PiecewiseLinear
+from reluplan.problem import Problem
+
+Array = NDArray[np.float64]
+Affine = Array
+"""Rows over (z, 1): shape (..., len(z) + 1)."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """Rows r with r · (z, 1) >= 0, and the box of z."""
+
+    rows: tuple[Array, ...]
+    lower: Array
+    upper: Array
+
+    def cut(self, *rows: Array) -> Region:
+        return replace(self, rows=self.rows + rows)
+
+    def maximum(self, objective: Array) -> float | None:
+        """max objective · (z, 1) over the region, None if it is empty."""
+        matrix = np.array([-row[:-1] for row in self.rows]) if self.rows else None
+        sides = np.array([row[-1] for row in self.rows]) if self.rows else None
+        bounds = list(zip(self.lower, self.upper, strict=True))
+        outcome = linprog(-objective[:-1], A_ub=matrix, b_ub=sides, bounds=bounds, method="highs")
+        if outcome.status == 2:
+            return None
+        assert outcome.status == 0, outcome.message
+        return float(-outcome.fun + objective[-1])
+
+    @property
+    def empty(self) -> bool:
+        return self.maximum(np.zeros(len(self.lower) + 1)) is None
+
+
+def optimum(problem: Problem) -> float | None:
+    """The optimal total reward, None if no plan exists."""
+    best: float | None = None
+    for region in _discrete_actions(problem, _box(problem)):
+        states = np.eye(len(region.lower) + 1)[: len(problem.states)]
+        for start in _require(problem.initial_constraints, _state_vector(problem, states, 0), region):
+            for leaf, total in _explore(problem, start, states, 0, np.zeros(len(region.lower) + 1)):
+                value = leaf.maximum(total)
+                if value is not None and (best is None or value > best):
+                    best = value
+    return best
+
+
+def _box(problem: Problem) -> Region:
+    lower, upper = problem.box(problem.actions)
+    aux_lower, aux_upper = problem.box(problem.auxiliaries)
+    repeat = problem.horizon
+    return Region(
+        (),
+        np.concatenate([problem.initial_lower, np.tile(lower, repeat), np.tile(aux_lower, repeat + 1)]),
+        np.concatenate([problem.initial_upper, np.tile(upper, repeat), np.tile(aux_upper, repeat + 1)]),
+    )
+
+
+def _discrete_actions(problem: Problem, region: Region) -> Iterator[Region]:
+    """Fix every discrete entry of z to each of its values."""
+    flags = [v.is_discrete for v in problem.states]
+    flags += [v.is_discrete for v in problem.actions] * problem.horizon
+    flags += [v.is_discrete for v in problem.auxiliaries] * (problem.horizon + 1)
+    where = np.flatnonzero(flags)
+    ranges = [np.arange(np.ceil(region.lower[i]), np.floor(region.upper[i]) + 1) for i in where]
+    for values in itertools.product(*ranges):
+        lower, upper = region.lower.copy(), region.upper.copy()
+        lower[where] = upper[where] = values
+        yield replace(region, lower=lower, upper=upper)
+
+
+def _explore(problem: Problem, region: Region, states: Affine, t: int, total: Array) -> Iterator[tuple[Region, Array]]:
+    """All ways to go on from step t: (final region, total reward as an affine row)."""
+    lower, upper = problem.box(problem.states)
+    region = region.cut(*(_ge(row, low) for row, low in zip(states, lower, strict=True) if np.isfinite(low)))
+    region = region.cut(*(-_ge(row, high) for row, high in zip(states, upper, strict=True) if np.isfinite(high)))
+    if region.empty:
+        return
+    if t == problem.horizon:
+        vector = _state_vector(problem, states, t)
+        yield from ((leaf, total) for leaf in _require(problem.goal, vector, region))
+        return
+    inputs = np.vstack([states, _actions(problem, t), _auxiliaries(problem, t)])
+    for after, predictions in _network(problem, inputs, region):
+        for linked, following in _round(problem, predictions, after):
+            w = np.vstack([inputs, following, _auxiliaries(problem, t + 1)])
+            for kept in _require(problem.constraints, w, linked):
+                for part, reward in _pieces(problem.reward, w, kept):
+                    yield from _explore(problem, part, following, t + 1, total + reward)
+
+
+def _network(problem: Problem, inputs: Affine, region: Region) -> Iterator[tuple[Region, Affine]]:
+    """Every feasible activation pattern, unit by unit."""
+
+    def layers(index: int, before: Affine, part: Region) -> Iterator[tuple[Region, Affine]]:
+        if index == len(problem.dynamics.hidden):
+            output = problem.dynamics.output
+            yield part, _shift(output.weights @ before, output.bias)
+            return
+        layer = problem.dynamics.hidden[index]
+        pre = _shift(layer.weights @ before, layer.bias)
+        for pattern in itertools.product((False, True), repeat=layer.unit_count):
+            inner = part.cut(*(row if on else -row for row, on in zip(pre, pattern, strict=True)))
+            if not inner.empty:
+                yield from layers(index + 1, np.vstack([before, np.where(np.array(pattern)[:, None], pre, 0.0)]), inner)
+
+    yield from layers(0, inputs, region)
+
+
+def _round(problem: Problem, predictions: Affine, region: Region) -> Iterator[tuple[Region, Affine]]:
+    """Every value of the discrete next states (ties belong to both neighbours)."""
+    options: list[list[tuple[tuple[Array, ...], Array]]] = []
+    for variable, row in zip(problem.states, predictions, strict=True):
+        if not variable.is_discrete:
+            options.append([((), row)])
+            continue
+        constant = np.zeros_like(row)
+        choices: list[tuple[tuple[Array, ...], Array]] = []
+        for value in np.arange(variable.lower, variable.upper + 1):
+            fixed = constant.copy()
+            fixed[-1] = value
+            low, high = _ge(row, value - 0.5), -_ge(row, value + 0.5)
+            if variable.kind == "boolean":
+                choices.append(((low,) if value == 1.0 else (high,), fixed))
+            else:
+                choices.append(((low, high), fixed))
+        options.append(choices)
+    for combination in itertools.product(*options):
+        inner = region.cut(*(row for rows, _ in combination for row in rows))
+        if not inner.empty:
+            yield inner, np.array([row for _, row in combination])
+
+
+def _require(constraints: tuple[Constraint, ...], w: Affine, region: Region) -> Iterator[Region]:
+    if not constraints:
+        yield region
+        return
+    first, *rest = constraints
+    for part, value in _pieces(first.function, w, region):
+        inner = part.cut(-value, value) if first.equality else part.cut(-value)
+        if not inner.empty:
+            yield from _require(tuple(rest), w, inner)
+
+
+def _pieces(function: PiecewiseLinear, w: Affine, region: Region) -> Iterator[tuple[Region, Array]]:
+    """Every way to choose an attaining argument in every maximum: (region, value)."""
+    affine = function.coefficients @ w
+    affine[-1] += function.constant
+    yield from _add_terms(function, 0, w, region, affine)
+
+
+def _add_terms(
+    function: PiecewiseLinear, index: int, w: Affine, region: Region, value: Array
+) -> Iterator[tuple[Region, Array]]:
+    if index == len(function.terms):
+        if not region.empty:
+            yield region, value
+        return
+    term = function.terms[index]
+
+    def arguments(position: int, part: Region, values: tuple[Array, ...]) -> Iterator[tuple[Region, tuple[Array, ...]]]:
+        if position == len(term.arguments):
+            yield part, values
+            return
+        for inner, row in _pieces(term.arguments[position], w, part):
+            yield from arguments(position + 1, inner, (*values, row))
+
+    for part, values in arguments(0, region, ()):
+        for chosen in values:
+            inner = part.cut(*(chosen - other for other in values if other is not chosen))
+            yield from _add_terms(function, index + 1, w, inner, value + term.weight * chosen)
+
+
+def _actions(problem: Problem, t: int) -> Affine:
+    start = len(problem.states) + t * len(problem.actions)
+    return _unit_rows(problem, start, len(problem.actions))
+
+
+def _auxiliaries(problem: Problem, t: int) -> Affine:
+    count = len(problem.auxiliaries)
+    return _unit_rows(problem, len(problem.states) + problem.horizon * len(problem.actions) + t * count, count)
+
+
+def _unit_rows(problem: Problem, start: int, count: int) -> Affine:
+    size = len(_box(problem).lower) + 1
+    return np.eye(size)[start : start + count]
+
+
+def _state_vector(problem: Problem, states: Affine, t: int) -> Affine:
+    w = np.zeros((problem.layout.width, states.shape[1]))
+    w[problem.layout.states] = states
+    w[problem.layout.auxiliaries] = _auxiliaries(problem, t)
+    return w
+
+
+def _shift(rows: Affine, bias: Array) -> Affine:
+    shifted = rows.copy()
+    shifted[:, -1] += bias
+    return shifted
+
+
+def _ge(row: Array, value: float) -> Array:
+    """row − value."""
+    shifted = row.copy()
+    shifted[-1] -= value
+    return shifted

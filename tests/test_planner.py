@@ -1,0 +1,228 @@
+"""Plans and bounds against brute force, across solvers, and at every kind of early end."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from brute_force import optimum
+from random_problems import random_network, random_problem
+from reluplan.check import TOLERANCE, check
+from reluplan.errors import InputError
+from reluplan.expression import Constraint
+from reluplan.milp.unroll import PlanModel
+from reluplan.network import ReluNetwork
+from reluplan.piecewise import PiecewiseLinear
+from reluplan.planner import plan
+from reluplan.polish import extract, repairs
+from reluplan.problem import Problem, Variable
+from reluplan.run import Clock, Run
+from reluplan.simulate import simulate
+from reluplan.solvers import SOLVER_NAMES
+
+GAP = 1e-5
+
+
+def tiny_problem(seed: int) -> Problem:
+    rng = np.random.default_rng(seed)
+    return random_problem(rng, relus=int(rng.integers(1, 4)), horizon=int(rng.integers(1, 3)), auxiliary=seed % 5 == 0)
+
+
+def assert_matches(problem: Problem, best: float | None, solver: str = "highs") -> None:
+    """The plan is as good as brute force says, the bound is not below it, and the plan re-simulates."""
+    result = plan(problem, method="base", solver=solver, gap=GAP, threads=1)
+    if best is None:
+        assert result.status == "infeasible"
+        return
+    assert result.status == "optimal"
+    assert result.trajectory is not None
+    assert result.bound is not None
+    assert result.reward == pytest.approx(best, abs=2 * GAP * max(1.0, abs(best)))
+    assert result.bound >= best - 1e-9
+    again = simulate(problem, result.trajectory.states[0], result.trajectory.actions, result.trajectory.auxiliaries)
+    assert again.total_reward == result.reward
+    assert check(problem, again).max_violation <= TOLERANCE
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 6, 7, 8, 9, 10, 11, 12, 13, 14])
+def test_plans_equal_brute_force(seed: int) -> None:
+    problem = tiny_problem(seed)
+    assert_matches(problem, optimum(problem))
+
+
+@pytest.mark.parametrize("solver", SOLVER_NAMES)
+@pytest.mark.parametrize("seed", [2, 9, 14])
+def test_the_four_solvers_agree(solver: str, seed: int) -> None:
+    problem = tiny_problem(seed)
+    assert_matches(problem, optimum(problem), solver)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(100, 10**6))
+def test_the_bound_is_never_below_any_feasible_plan(seed: int) -> None:
+    """Also when the run is cut short: a loose gap, random feasible plans against the bound."""
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, relus=6, horizon=3)
+    result = plan(problem, method="base", gap=0.5, threads=1)
+    lower, upper = problem.box(problem.actions)
+    for _ in range(200):
+        actions = rng.uniform(lower, upper, (3, len(lower)))
+        actions = np.where([v.is_discrete for v in problem.actions], np.round(actions), actions)
+        initial = np.clip(np.round(rng.normal(size=len(problem.states))), problem.initial_lower, problem.initial_upper)
+        trajectory = simulate(problem, initial, actions)
+        if check(problem, trajectory).max_violation == 0.0:
+            assert result.status != "infeasible"
+            assert result.bound is None or trajectory.total_reward <= result.bound
+
+
+@pytest.mark.parametrize("seed", [101, 102, 103, 104])
+def test_bounds_hold_against_brute_force_under_a_tiny_time_limit(seed: int) -> None:
+    problem = tiny_problem(seed)
+    best = optimum(problem)
+    result = plan(problem, method="base", time_limit=0.02)
+    if best is None:
+        assert result.trajectory is None
+    else:
+        assert result.bound is None or result.bound >= best - 1e-9
+        assert result.reward is None or result.reward <= best + 1e-6 * max(1.0, abs(best))
+
+
+def rounding_problem() -> Problem:
+    """s' = round(a), reward s' − a: the supremum 0.5 lies at the tie a = 1/2 and is attained there."""
+    network = ReluNetwork.sequential([[[0.0, 1.0]]], [[0.0]])
+    reward = PiecewiseLinear(np.array([0.0, -1.0, 1.0]))
+    state, action = Variable("s", "integer", -3.0, 3.0), Variable("a", "continuous", -1.0, 1.0)
+    return Problem("tie", 1, (state,), (action,), (), np.zeros(1), np.zeros(1), network, reward)
+
+
+@pytest.mark.parametrize("solver", SOLVER_NAMES)
+def test_ties_of_rounded_states_are_settled_by_the_simulation(solver: str) -> None:
+    result = plan(rounding_problem(), solver=solver, gap=1e-4)
+    assert result.status == "optimal"
+    assert result.reward == pytest.approx(0.5, abs=1e-4)
+
+
+def plan_model_of(problem: Problem) -> PlanModel:
+    from reluplan.planner import build_model
+
+    return build_model(problem)
+
+
+def test_a_plan_that_violates_a_constraint_when_simulated_is_repaired() -> None:
+    """s' = a must end at most at 1; the solver's a = 1 + 1e-4 is pulled back, at the price of 1e-4 at most."""
+    network = ReluNetwork.sequential([[[0.0, 1.0]]], [[0.0]])
+    goal = Constraint(PiecewiseLinear(np.array([1.0, 0.0, 0.0]), -1.0), False, "s <= 1")
+    problem = Problem(
+        "repair", 1, (Variable("s"),), (Variable("a", "continuous", 0.0, 2.0),), (), np.zeros(1), np.zeros(1),
+        network, PiecewiseLinear(np.array([0.0, 0.0, 1.0])), goal=(goal,),
+    )  # fmt: skip
+    model = plan_model_of(problem)
+    x = np.zeros(model.model.column_count)
+    x[model.actions[0]] = 1.0 + 1e-4
+    run = Run(problem, Clock(), GAP)
+    assert not run.offer_plan(extract(model, x), "the test")
+    assert run.best is None
+    assert any(run.offer_plan(repaired, "repair") for repaired in repairs(model, x, 10.0))
+    assert run.reward == pytest.approx(1.0, abs=1e-4)
+
+
+def test_an_open_initial_state_is_part_of_the_plan() -> None:
+    problem = dataclasses.replace(rounding_problem(), initial_lower=np.full(1, -2.0), initial_upper=np.full(1, 2.0))
+    reward = PiecewiseLinear(np.array([1.0, 0.0, 0.0]))
+    result = plan(dataclasses.replace(problem, reward=reward))
+    assert result.trajectory is not None
+    assert result.trajectory.states[0, 0] == 2.0
+
+
+def test_an_unbounded_reward_is_explained() -> None:
+    network = ReluNetwork.sequential([[[1.0, 1.0]]], [[0.0]])
+    problem = Problem(
+        "open", 1, (Variable("s"),), (Variable("a"),), (), np.zeros(1), np.zeros(1), network,
+        PiecewiseLinear(np.array([0.0, 0.0, 1.0])),
+    )  # fmt: skip
+    with pytest.raises(InputError, match="no upper bound"):
+        plan(problem)
+
+
+def hard_problem() -> Problem:
+    """Too large to solve at once: 10 steps of a dense 40-40 network with a non-concave reward."""
+    rng = np.random.default_rng(3)
+    network = random_network(rng, 5, [40, 40], 3)
+    states = tuple(Variable(f"s{i}", "continuous", -3.0, 3.0) for i in range(3))
+    actions = tuple(Variable(f"a{i}", "continuous", -1.0, 1.0) for i in range(2))
+    absolute = [PiecewiseLinear.variable(5 + i, 8) for i in range(3)]
+    reward = sum((PiecewiseLinear.maximum([x, -x]) for x in absolute[1:]), -absolute[0])
+    return Problem("hard", 10, states, actions, (), np.zeros(3), np.zeros(3), network, reward)
+
+
+@pytest.mark.slow
+def test_a_time_limit_ends_with_an_honest_status() -> None:
+    result = plan(hard_problem(), method="base", time_limit=6.0)
+    assert result.status in ("feasible", "no_plan")
+    assert result.fields["seconds"] < 60.0
+    if result.status == "feasible":
+        assert result.gap is None or result.gap > 1e-4
+
+
+def test_an_interrupt_during_bounds_leaves_an_honest_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("reluplan.planner.reachable_bounds", stop)
+    result = plan(rounding_problem())
+    assert result.status == "no_plan"
+    assert result.bound is None
+    assert result.fields["interrupted"] is True
+
+
+def test_one_thread_and_one_seed_give_one_plan() -> None:
+    problem = tiny_problem(2)
+    first, second = (plan(problem, threads=1, seed=7) for _ in range(2))
+    assert first.trajectory is not None
+    assert second.trajectory is not None
+    assert (first.trajectory.actions == second.trajectory.actions).all()
+
+
+def test_the_published_big_m_gives_the_same_optimum_on_a_small_problem() -> None:
+    problem = tiny_problem(9)
+    fine, coarse = plan(problem, gap=GAP), plan(problem, gap=GAP, big_m=1e4)
+    assert fine.reward == pytest.approx(coarse.reward, abs=1e-3)
+    with pytest.raises(InputError, match="would cut off plans"):
+        plan(problem, big_m=1e-3)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"method": "magic"}, {"solver": "abacus"}, {"time_limit": -1.0}, {"gap": -0.1}, {"threads": 0}, {"horizon": 0},
+     {"big_m": -1.0}, {"time_limit": math.nan}],
+)  # fmt: skip
+def test_wrong_options_are_refused(change: dict[str, object]) -> None:
+    with pytest.raises(InputError):
+        plan(rounding_problem(), **change)  # type: ignore[arg-type]
+
+
+class TestRun:
+    """The anytime state."""
+
+    def test_bounds_only_fall_and_carry_their_margin(self) -> None:
+        run = Run(rounding_problem(), Clock(), GAP)
+        assert not run.offer_bound(math.inf, "nothing")
+        assert not run.offer_bound(math.nan, "nothing")
+        assert run.offer_bound(100.0, "first")
+        assert not run.offer_bound(101.0, "worse")
+        assert run.bound == pytest.approx(100.0 + 1e-4)
+        assert run.bound_margin == pytest.approx(1e-4)
+
+    def test_plans_are_checked_before_they_count(self) -> None:
+        problem = rounding_problem()
+        run = Run(problem, Clock(), GAP)
+        assert not run.offer_plan(simulate(problem, np.zeros(1), np.full((1, 1), 1.5)), "out of bounds")
+        assert run.offer_plan(simulate(problem, np.zeros(1), np.full((1, 1), 0.9)), "fine")
+        assert not run.offer_plan(simulate(problem, np.zeros(1), np.full((1, 1), 1.0)), "worse")
+        assert run.reward == pytest.approx(0.1)
+        assert run.gap is None
