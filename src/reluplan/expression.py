@@ -7,24 +7,38 @@
     atom       := NUMBER | NAME ["'"] | ("abs" | "min" | "max") "(" sum ("," sum)* ")" | "(" sum ")"
 
 A NAME is a word with an optional index, as in `rlevel[t1]`, or anything between backquotes. A prime marks the next
-state. Results are `PiecewiseLinear` functions over the positions that the scope gives to the names.
+state. Line breaks count as spaces. Results are `PiecewiseLinear` functions over the positions that the scope gives to
+the names.
 """
 
 from __future__ import annotations
 
 import difflib
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from reluplan.errors import InputError
 from reluplan.piecewise import PiecewiseLinear
 
 FUNCTIONS = ("abs", "min", "max")
+COMPARISONS = ("<=", ">=", "==")
+DEEPEST = 100
+"""How many brackets may stand inside each other."""
+
+LISTED_NAMES = 12
+"""How many names an error lists."""
+
+SHOWN_BEFORE, SHOWN_AFTER = 60, 40
+"""How much of a long expression an error shows around the place it points at."""
+
 NAME_PATTERN = r"[^\W\d]\w*(?:\[[^\]\[]*\])?"
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)"
-    rf"|`(?P<quoted>[^`]+)`|(?P<name>{NAME_PATTERN})|(?P<symbol><=|>=|==|[-+*/(),'<>=]))"
+    rf"|`(?P<quoted>[^`]+)`|(?P<name>{NAME_PATTERN})|(?P<symbol><=|>=|==|[-+*/(),'<>=!]))"
 )
 
 
@@ -53,36 +67,57 @@ class Constraint:
 
 def parse_expression(text: str, scope: Scope, where: str) -> PiecewiseLinear:
     """Parse a function, such as a reward; `where` names the file and key in errors."""
-    parser = _Parser(text, scope, where)
-    function = parser.sum()
-    parser.expect_end()
-    return function
+    with np.errstate(over="ignore", invalid="ignore"):
+        parser = _Parser(text, scope, where)
+        function = parser.sum()
+        parser.expect_end()
+        return parser.finite(function)
 
 
 def parse_constraints(text: str, scope: Scope, where: str) -> list[Constraint]:
     """Parse a comparison; a chain a <= b <= c gives one constraint for each sign."""
-    parser = _Parser(text, scope, where)
-    left = parser.sum()
-    constraints = []
-    while parser.peek() in ("<=", ">=", "=="):
-        sign = parser.take()
-        right = parser.sum()
-        difference = right - left if sign == ">=" else left - right
-        constraints.append(Constraint(difference, sign == "==", text))
-        left = right
-    if not constraints or parser.peek() in ("<", ">", "="):
-        advice = {"<": "write <= (strict signs have no meaning here)", ">": "write >=", "=": "write =="}
-        raise parser.error(
-            "expected one of <=, >=, == here" + (f": {advice[s]}" if (s := parser.peek()) in advice else "")
-        )
-    parser.expect_end()
-    return constraints
+    with np.errstate(over="ignore", invalid="ignore"):
+        parser = _Parser(text, scope, where)
+        left = parser.sum()
+        constraints: list[Constraint] = []
+        while not constraints or parser.peek() in _SIGN_LIKE:
+            sign = parser.comparison()
+            right = parser.sum()
+            difference = right - left if sign == ">=" else left - right
+            constraints.append(Constraint(parser.finite(difference), sign == "==", text))
+            left = right
+        parser.expect_end()
+        return constraints
 
 
 def quote(name: str) -> str:
     """The name as an expression must write it."""
     plain = re.fullmatch(NAME_PATTERN, name) and name not in FUNCTIONS
     return name if plain else f"`{name}`"
+
+
+_SIGN_LIKE = (*COMPARISONS, "<", ">", "=", "!")
+_SIGN_ADVICE = {
+    "<": "; write <=, since a strict sign has no meaning for real numbers",
+    ">": "; write >=, since a strict sign has no meaning for real numbers",
+    "=": "; write ==",
+    "=<": "; write <=",
+    "=>": "; write >=",
+}
+_CHARACTER_ADVICE = {
+    "^": "; powers are not piecewise linear",
+    "`": "; the closing backquote is missing",
+    "[": "; an index stands right behind its name, as in x[t1]",
+}
+
+
+def did_you_mean(name: str, known: Iterable[str], label: str) -> str:
+    """The known name that a misspelt one stands for or, if none is near, a list of known names."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    if near:
+        return f"did you mean '{near[0]}'?"
+    return f"{label}: {', '.join(names[:LISTED_NAMES])}{', ...' if len(names) > LISTED_NAMES else ''}"
 
 
 @dataclass(frozen=True)
@@ -97,13 +132,13 @@ class _Parser:
 
     def __init__(self, text: str, scope: Scope, where: str) -> None:
         self._text, self._scope, self._where = text, scope, where
-        self._index = 0
+        self._index = self._depth = 0
         self._tokens = self._tokenize()
 
     def error(self, message: str, column: int | None = None) -> InputError:
         """An error that points at a column (the current token's by default)."""
         at = self._tokens[self._index].column if column is None else column
-        return InputError(f"{self._where}: {message}, at column {at + 1}:\n    {self._text}\n    {' ' * at}^")
+        return InputError(f"{self._where}: {message}, {_point_at(self._text, at)}")
 
     def peek(self) -> str:
         """The current token, if it is a symbol; '' otherwise."""
@@ -117,7 +152,22 @@ class _Parser:
 
     def expect_end(self) -> None:
         if self._tokens[self._index].kind != "end":
-            raise self.error(f"unexpected '{self._tokens[self._index].text}'")
+            raise self._unexpected()
+
+    def comparison(self) -> str:
+        """Take one of the comparison signs."""
+        sign = self.peek()
+        if sign not in COMPARISONS:
+            following = self._tokens[self._index + 1] if sign == "=" else None
+            sign += following.text if following is not None and following.text in ("<", ">") else ""
+            raise self.error(f"expected one of {', '.join(COMPARISONS)} here" + _SIGN_ADVICE.get(sign, ""))
+        return self.take()
+
+    def finite(self, function: PiecewiseLinear) -> PiecewiseLinear:
+        """The function, unless its numbers have overflowed."""
+        if not function.is_finite:
+            raise InputError(f"{self._where}: the numbers in '{self._text}' overflow")
+        return function
 
     def sum(self) -> PiecewiseLinear:
         value = self._product()
@@ -127,17 +177,17 @@ class _Parser:
 
     def _tokenize(self) -> list[_Token]:
         tokens: list[_Token] = []
-        position = 0
-        while self._text[position:].strip():
+        position, end = 0, len(self._text.rstrip())
+        while position < end:
             match = _TOKEN.match(self._text, position)
             if match is None:
-                start = position + len(self._text[position:]) - len(self._text[position:].lstrip())
-                self._tokens = tokens
-                raise self.error(f"cannot read '{self._text[start]}'", start)
+                character = self._text[position:].lstrip()[0]
+                advice = _CHARACTER_ADVICE.get(character, "")
+                raise self.error(f"cannot read '{character}'{advice}", self._text.index(character, position))
             kind = str(match.lastgroup)
-            tokens.append(_Token("name" if kind == "quoted" else kind, match[kind], match.start(kind)))
+            tokens.append(_Token(kind, match[kind], match.start(kind)))
             position = match.end()
-        return [*tokens, _Token("end", "", len(self._text))]
+        return [*tokens, _Token("end", "", end)]
 
     def _product(self) -> PiecewiseLinear:
         value = self._unary()
@@ -160,37 +210,55 @@ class _Parser:
             raise self.error("division by a variable is not piecewise linear", column)
         if divisor.constant == 0.0:
             raise self.error("division by zero", column)
-        return value * (1.0 / divisor.constant)
+        return value / divisor.constant
 
     def _unary(self) -> PiecewiseLinear:
-        if self.peek() in ("+", "-"):
-            return -self._unary() if self.take() == "-" else self._unary()
-        return self._atom()
+        negative = False
+        while self.peek() in ("+", "-"):
+            negative ^= self.take() == "-"
+        value = self._atom()
+        return -value if negative else value
 
     def _atom(self) -> PiecewiseLinear:
         token = self._tokens[self._index]
+        if token.kind == "end":
+            raise self.error("the expression ends too early" if self._index else "the expression is empty")
+        self._index += 1
         if token.kind == "number":
-            self._index += 1
-            return PiecewiseLinear.constant_of(float(token.text), self._scope.width)
-        if token.kind == "name":
-            self._index += 1
-            if token.text in FUNCTIONS and self.peek() == "(":
-                return self._call(token)
+            return PiecewiseLinear.constant_of(self._number(token), self._scope.width)
+        if token.kind == "name" and token.text in FUNCTIONS and self.peek() == "(":
+            return self._call(token)
+        if token.kind in ("name", "quoted"):
             return self._named(token)
-        if self.peek() == "(":
+        if token.text == "(":
+            return self._bracket(token, several=False)[0]
+        self._index -= 1
+        raise self._unexpected()
+
+    def _number(self, token: _Token) -> float:
+        value = float(token.text)
+        if math.isinf(value):
+            raise self.error(f"the number {token.text} is too large", token.column)
+        return value
+
+    def _bracket(self, opening: _Token, several: bool) -> list[PiecewiseLinear]:
+        """What stands after an opening bracket, with its closing one: a sum, or `several` with commas between."""
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise self.error(f"more than {DEEPEST} brackets inside each other", opening.column)
+        values = [self.sum()]
+        while several and self.peek() == ",":
             self._index += 1
-            value = self.sum()
-            self._close()
-            return value
-        raise self.error("the expression ends too early" if token.kind == "end" else f"unexpected '{token.text}'")
+            values.append(self.sum())
+        if self.peek() != ")":
+            raise self.error("expected ')'")
+        self._index += 1
+        self._depth -= 1
+        return values
 
     def _call(self, function: _Token) -> PiecewiseLinear:
         self._index += 1
-        arguments = [self.sum()]
-        while self.peek() == ",":
-            self._index += 1
-            arguments.append(self.sum())
-        self._close()
+        arguments = self._bracket(function, several=True)
         if function.text == "abs":
             if len(arguments) != 1:
                 raise self.error(f"abs takes one argument, got {len(arguments)}", function.column)
@@ -201,11 +269,6 @@ class _Parser:
             return PiecewiseLinear.constant_of(value, self._scope.width)
         combine = PiecewiseLinear.minimum if function.text == "min" else PiecewiseLinear.maximum
         return combine(arguments)
-
-    def _close(self) -> None:
-        if self.peek() != ")":
-            raise self.error("expected ')'")
-        self._index += 1
 
     def _named(self, token: _Token) -> PiecewiseLinear:
         name = token.text
@@ -220,6 +283,28 @@ class _Parser:
             raise self.error(f"'{name}' may not be used here: {self._scope.elsewhere[name]}", token.column)
         if name in FUNCTIONS:
             raise self.error(f"'{name}' is a function: write {name}(...)", token.column)
-        near = difflib.get_close_matches(name, [*self._scope.positions, *self._scope.constants], n=1)
-        known = f"did you mean '{near[0]}'?" if near else "known names: " + ", ".join(sorted(self._scope.positions))
-        raise self.error(f"unknown variable '{name}' ({known})", token.column)
+        hint = did_you_mean(name, [*self._scope.positions, *self._scope.constants], "known names")
+        raise self.error(f"unknown variable '{name}' ({hint})", token.column)
+
+    def _unexpected(self) -> InputError:
+        token = self._tokens[self._index]
+        before = self._tokens[self._index - 1] if self._index else _Token("start", "", 0)
+        advice = ""
+        if token.kind in ("name", "quoted", "number") and before.kind == "number":
+            advice = f"; write {before.text}*{token.text} for a product"
+        elif token.text == "*" == before.text:
+            advice = _CHARACTER_ADVICE["^"]
+        elif token.text in _SIGN_LIKE:
+            advice = "; a comparison has no place here"
+        return self.error(f"unexpected '{token.text}'{advice}")
+
+
+def _point_at(text: str, at: int) -> str:
+    """Names the position and shows its line, shortened if it is long, with a caret below."""
+    start = text.rfind("\n", 0, at) + 1
+    line, column = text[start:].partition("\n")[0], at - start
+    first = max(0, column - SHOWN_BEFORE)
+    shown = "…" * (first > 0) + line[first : column + SHOWN_AFTER] + "…" * (len(line) > column + SHOWN_AFTER)
+    indent = "".join("\t" if character == "\t" else " " for character in shown[: column - first + (first > 0)])
+    row = f"line {text.count(chr(10), 0, at) + 1}, " if "\n" in text.strip() else ""
+    return f"at {row}column {column + 1}:\n    {shown}\n    {indent}^"

@@ -47,70 +47,108 @@ class StoredPlan:
 
 def read_plan(problem: Problem, path: Path) -> StoredPlan:
     """Read a plan file (or the plan.csv of a run directory) for this problem."""
-    path = path / "plan.csv" if path.is_dir() else path
-    columns = _read_columns(path)
-    horizon = _action_rows(problem, path, columns)
-    actions = _table(problem.actions, path, columns, horizon)
-    has_states = all(v.name in columns for v in problem.states)
-    states = _table(problem.states, path, columns, len(columns["step"])) if has_states else None
-    if states is not None:
-        initial = states[0]
-    elif (problem.initial_lower == problem.initial_upper).all():
-        initial = problem.initial_lower
-    else:
-        raise InputError(f"{path}: has no state columns, but the problem leaves the first state open; add them")
-    complete = len(columns["step"]) > horizon
-    if problem.auxiliaries and not complete:
-        raise InputError(f"{path}: the auxiliaries of the final state are missing: add a row for step {horizon + 1}")
-    auxiliaries = _table(problem.auxiliaries, path, columns, horizon + 1)
-    rewards = None
-    if "reward" in columns:
-        rewards = np.array([_number(path, "reward", t, columns["reward"][t]) for t in range(horizon)])
-    return StoredPlan(initial, actions, auxiliaries, states, rewards)
+    table = _read_table(path / "plan.csv" if path.is_dir() else path)
+    table.require(problem.actions + problem.auxiliaries)
+    table.check_steps()
+    horizon = _action_rows(problem, table)
+    states = _states(problem, table)
+    if problem.auxiliaries and table.row_count == horizon:
+        raise table.error(f"the auxiliaries of the final state are missing: add a row for step {horizon + 1}")
+    return StoredPlan(
+        initial_state=problem.initial_lower if states is None else states[0],
+        actions=table.numbers(problem.actions, horizon),
+        auxiliaries=table.numbers(problem.auxiliaries, horizon + 1),
+        states=states,
+        rewards=np.array([table.number(t, "reward") for t in range(horizon)]) if "reward" in table.columns else None,
+    )
 
 
-def _read_columns(path: Path) -> dict[str, list[str]]:
+def _states(problem: Problem, table: _Table) -> Array | None:
+    """The states of every row; None if the file has none of them and they can be done without."""
+    if any(v.name in table.columns for v in problem.states):
+        table.require(problem.states)
+        return table.numbers(problem.states, table.row_count)
+    if (problem.initial_lower < problem.initial_upper).any():
+        raise table.error("has no state columns, but the problem leaves the first state open; add them")
+    return None
+
+
+def _action_rows(problem: Problem, table: _Table) -> int:
+    """How many steps have actions; only the last row may lack them."""
+    last = [table.text(table.row_count - 1, v.name) for v in problem.actions]
+    horizon = table.row_count - (0 if any(last) else 1)
+    if horizon < 1:
+        raise table.error("has no plan: its only row has no actions")
+    return horizon
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The rows of a file as text, with the place of each column and the line of each row."""
+
+    path: Path
+    columns: dict[str, int]
+    rows: list[list[str]]
+    lines: list[int]
+
+    @property
+    def row_count(self) -> int:
+        return len(self.rows)
+
+    def error(self, message: str) -> InputError:
+        return InputError(f"{self.path}: {message}")
+
+    def require(self, variables: Sequence[Variable]) -> None:
+        for variable in variables:
+            if variable.name not in self.columns:
+                found = ", ".join(self.columns)
+                raise self.error(f"the column '{variable.name}' is missing; the file has: {found}")
+
+    def text(self, row: int, column: str) -> str:
+        return self.rows[row][self.columns[column]].strip()
+
+    def number(self, row: int, column: str) -> float:
+        text, where = self.text(row, column), f"line {self.lines[row]}, column '{column}'"
+        try:
+            value = float(text)
+        except ValueError:
+            raise self.error(f"{where}: expected a number, got {text!r}") from None
+        if not math.isfinite(value):
+            raise self.error(f"{where}: {text} is not a finite number")
+        return value
+
+    def numbers(self, variables: Sequence[Variable], count: int) -> Array:
+        """The first rows of some columns, shape (count, variables)."""
+        values = [[self.number(row, v.name) for v in variables] for row in range(count)]
+        return np.array(values, dtype=np.float64).reshape(count, len(variables))
+
+    def check_steps(self) -> None:
+        """Step numbers, if there are any, count up by one: no row was lost, repeated or moved."""
+        if "step" not in self.columns:
+            return
+        for row in range(1, self.row_count):
+            before, now = self.number(row - 1, "step"), self.number(row, "step")
+            if now != before + 1:
+                raise self.error(f"line {self.lines[row]}: step {now:g} follows step {before:g}; steps count up by one")
+
+
+def _read_table(path: Path) -> _Table:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [row for row in csv.reader(file) if row]
+            reader = csv.reader(file)
+            numbered = [(reader.line_num, row) for row in reader if any(field.strip() for field in row)]
     except FileNotFoundError:
         raise InputError(f"{path}: no such plan file") from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path}: cannot be read as CSV ({error})") from None
-    if len(rows) < 2:
+    if len(numbered) < 2:
         raise InputError(f"{path}: has no plan: expected a header and at least one step")
-    header = [name.strip() for name in rows[0]]
-    for number, row in enumerate(rows[1:], start=2):
+    (_, first), *steps = numbered
+    header = [name.strip() for name in first]
+    table = _Table(path, {name: i for i, name in enumerate(header)}, [row for _, row in steps], [n for n, _ in steps])
+    if len(table.columns) < len(header):
+        raise table.error("two columns of the header have the same name")
+    for line, row in steps:
         if len(row) != len(header):
-            raise InputError(f"{path}: line {number} has {len(row)} fields, the header has {len(header)}")
-    columns = {name: [row[i].strip() for row in rows[1:]] for i, name in enumerate(header)}
-    columns.setdefault("step", [str(t + 1) for t in range(len(rows) - 1)])
-    return columns
-
-
-def _action_rows(problem: Problem, path: Path, columns: dict[str, list[str]]) -> int:
-    """How many steps have actions; only the last row may lack them."""
-    for variable in problem.actions:
-        if variable.name not in columns:
-            raise InputError(f"{path}: the column '{variable.name}' (an action of the problem) is missing")
-    last = [columns[variable.name][-1] for variable in problem.actions]
-    return len(columns["step"]) - (1 if not any(last) else 0)
-
-
-def _table(variables: Sequence[Variable], path: Path, columns: dict[str, list[str]], count: int) -> Array:
-    names = [v.name for v in variables]
-    for name in names:
-        if name not in columns:
-            raise InputError(f"{path}: the column '{name}' is missing")
-    values = [[_number(path, name, t, columns[name][t]) for name in names] for t in range(count)]
-    return np.array(values, dtype=np.float64).reshape(count, len(names))
-
-
-def _number(path: Path, column: str, row: int, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise InputError(f"{path}: line {row + 2}, column '{column}': expected a number, got {text!r}") from None
-    if not math.isfinite(value):
-        raise InputError(f"{path}: line {row + 2}, column '{column}': {text} is not a finite number")
-    return value
+            raise table.error(f"line {line} has {len(row)} fields, the header has {len(header)}")
+    return table

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import math
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ from typing import Any, get_args
 
 import numpy as np
 
+from reluplan.check import TOLERANCE
 from reluplan.dynamics import compose_dynamics
 from reluplan.errors import InputError
-from reluplan.expression import Constraint, Scope, parse_constraints, parse_expression
+from reluplan.expression import Constraint, Scope, did_you_mean, parse_constraints, parse_expression
 from reluplan.network import ReluNetwork
 from reluplan.piecewise import PiecewiseLinear
 from reluplan.problem import Kind, Problem, StepLayout, Variable
@@ -24,6 +25,8 @@ TOP_KEYS = {
     "network", "state", "action", "auxiliary", "transition",
 }  # fmt: skip
 NETWORK_KEYS = {"file", "inputs", "outputs", "predicts"}
+PLAN_COLUMNS = {"step", "reward"}
+"""Columns of plan.csv beside the variables."""
 
 
 def load_problem(path: Path) -> Problem:
@@ -33,14 +36,14 @@ def load_problem(path: Path) -> Problem:
 
 def _parse_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise InputError(f"{path}: no such problem file") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: is not a text file in UTF-8, so not a problem file") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # TOMLDecodeError, or Python's own for a number with thousands of digits
         raise InputError(f"{path}: is not valid TOML: {error}") from None
 
 
@@ -56,10 +59,13 @@ class _Reader:
         states = self._variables("state", {"kind", "bounds", "initial"})
         actions = self._variables("action", {"kind", "bounds"})
         auxiliaries = self._variables("auxiliary", {"kind", "bounds"})
-        self._check_names([*states, *actions, *auxiliaries])
+        constants = self._constants()
+        variables = [v.name for v in (*states, *actions, *auxiliaries)]
+        self._check_names([*variables, *constants])
+        self._check_columns(variables)
         lower, upper = self._initial_box(states)
         layout = StepLayout(len(states), len(actions), len(auxiliaries))
-        scopes = _Scopes(states, actions, auxiliaries, layout, self._constants())
+        scopes = _Scopes(states, actions, auxiliaries, layout, constants)
         return Problem(
             name=self._get(self.data, "name", str, "", self.path.stem),
             horizon=self._horizon(),
@@ -82,9 +88,7 @@ class _Reader:
     def _check_keys(self, table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
         for key in table:
             if key not in known:
-                near = difflib.get_close_matches(key, list(known), n=1)
-                hint = f"did you mean '{near[0]}'?" if near else "known keys: " + ", ".join(sorted(known))
-                raise self._fail(where, f"unknown key '{key}' ({hint})")
+                raise self._fail(where, f"unknown key '{key}' ({did_you_mean(key, known, 'known keys')})")
 
     def _get(self, table: Mapping[str, Any], key: str, kind: type, where: str, default: Any = None) -> Any:
         value = table.get(key, default)
@@ -102,12 +106,21 @@ class _Reader:
 
     def _constants(self) -> dict[str, float]:
         table = self._get(self.data, "constants", dict, "", {})
-        return {name: self._number(value, f"constants.{name}") for name, value in table.items()}
+        return {name: self._finite(value, f"constants.{name}") for name, value in table.items()}
 
     def _number(self, value: Any, where: str) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+        """A number or an infinity; whole numbers of any length are TOML, but must fit into a float."""
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
             raise self._fail(where, f"expected a number, got {value!r}")
+        if isinstance(value, int) and abs(value) > sys.float_info.max:
+            raise self._fail(where, f"the number {str(value)[:20]}... is too large; write inf for no bound")
         return float(value)
+
+    def _finite(self, value: Any, where: str) -> float:
+        number = self._number(value, where)
+        if math.isinf(number):
+            raise self._fail(where, f"expected a finite number, got {value!r}")
+        return number
 
     def _variables(self, section: str, keys: set[str]) -> tuple[Variable, ...]:
         tables = self._get(self.data, section, dict, "", {})
@@ -126,10 +139,7 @@ class _Reader:
         default = [0, 1] if kind == "boolean" else [-math.inf, math.inf]
         lower, upper = self._interval(table.get("bounds", default), f"{where}.bounds")
         if kind != "continuous":
-            lower, upper = (
-                math.ceil(lower) if lower > -math.inf else lower,
-                math.floor(upper) if upper < math.inf else upper,
-            )
+            lower, upper = _integers_within(lower, upper)
         if kind == "boolean":
             lower, upper = max(lower, 0.0), min(upper, 1.0)
         if lower > upper:
@@ -140,20 +150,26 @@ class _Reader:
         if not isinstance(value, list) or len(value) != 2:
             raise self._fail(where, f"expected two numbers [lower, upper], got {value!r}")
         lower, upper = (self._number(side, where) for side in value)
-        if lower > upper or lower == math.inf or upper == -math.inf:
+        if lower > upper:
             raise self._fail(where, f"the box is empty: the lower bound {lower:g} exceeds the upper bound {upper:g}")
+        if lower == math.inf or upper == -math.inf:
+            raise self._fail(where, f"the box is empty: no finite number lies in {value!r}")
         return lower, upper
 
-    def _check_names(self, variables: Iterable[Variable]) -> None:
+    def _check_names(self, names: Iterable[str]) -> None:
         seen: set[str] = set()
-        for variable in variables:
-            if variable.name in seen:
-                raise self._fail("", f"the name '{variable.name}' is declared twice")
-            if "'" in variable.name or "`" in variable.name or not variable.name.strip():
-                raise self._fail(
-                    "", f"the name {variable.name!r} is empty or contains a quote, which marks next states"
-                )
-            seen.add(variable.name)
+        for name in names:
+            if name in seen:
+                raise self._fail("", f"the name '{name}' is declared twice")
+            if "'" in name or "`" in name:
+                raise self._fail("", f"the name {name!r} contains a quote, which marks next states and names")
+            if name != " ".join(name.split()) or not name.isprintable() or not name:
+                raise self._fail("", f"the name {name!r} is empty or has spaces that cannot be seen; take them out")
+            seen.add(name)
+
+    def _check_columns(self, variables: Iterable[str]) -> None:
+        for name in PLAN_COLUMNS.intersection(variables):
+            raise self._fail("", f"the name '{name}' is taken: plan.csv has a column of that name; choose another")
 
     def _initial_box(self, states: tuple[Variable, ...]) -> tuple[np.ndarray, np.ndarray]:
         """The box of the first state: a value, an interval, or the state's own bounds when `initial` is absent."""
@@ -161,16 +177,18 @@ class _Reader:
         for state in states:
             where = f'state."{state.name}".initial'
             value = self.data["state"][state.name].get("initial", [state.lower, state.upper])
+            if state.kind == "boolean" and isinstance(value, bool):
+                value = int(value)
             lower, upper = (
-                self._interval(value, where) if isinstance(value, list) else (self._number(value, where),) * 2
+                self._interval(value, where) if isinstance(value, list) else (self._finite(value, where),) * 2
             )
             if max(lower, state.lower) > min(upper, state.upper):
                 raise self._fail(
                     where, f"{value} lies outside the bounds [{state.lower:g}, {state.upper:g}] of the state"
                 )
             lower, upper = max(lower, state.lower), min(upper, state.upper)
-            if state.is_discrete and math.isfinite(lower + upper):
-                lower, upper = math.ceil(lower), math.floor(upper)
+            if state.is_discrete:
+                lower, upper = _integers_within(lower, upper)
             if lower > upper:
                 raise self._fail(where, f"{value} contains no {state.kind} value")
             boxes.append((lower, upper))
@@ -193,7 +211,8 @@ class _Reader:
 
     def _check_constant(self, constraint: Constraint, where: str) -> None:
         value = constraint.function.constant
-        if constraint.function.is_constant and (value > 0.0 or (constraint.equality and value != 0.0)):
+        violation = abs(value) if constraint.equality else value
+        if constraint.function.is_constant and violation > TOLERANCE:
             raise self._fail(where, f"'{constraint.text}' reads no variable and is never true")
 
     def _dynamics(
@@ -230,10 +249,8 @@ class _Reader:
         where = f"network.{key}"
         names = self._get(table, key, list, "network")
         for name in names:
-            if name not in known:
-                near = difflib.get_close_matches(str(name), list(known), n=1)
-                hint = f"did you mean '{near[0]}'?" if near else "declared: " + ", ".join(known)
-                raise self._fail(where, f"unknown name {name!r} ({hint})")
+            if not isinstance(name, str) or name not in known:
+                raise self._fail(where, f"unknown name {name!r} ({did_you_mean(str(name), known, 'declared')})")
         if len(set(names)) < len(names):
             raise self._fail(where, "a name is listed twice")
         return [known[name] for name in names]
@@ -250,7 +267,7 @@ class _Reader:
         for name, text in table.items():
             where = f'transition."{name}"'
             if name not in outputs:
-                raise self._fail(where, "is not a declared state")
+                raise self._fail(where, f"is not a declared state ({did_you_mean(name, outputs, 'declared')})")
             if not isinstance(text, str):
                 raise self._fail(where, f"expected an expression, got {text!r}")
             transitions[outputs[name]] = parse_expression(text, scopes.current(), f"{self.path}: {where}")
@@ -300,6 +317,14 @@ class _Scopes:
     def _primed(self) -> dict[str, int]:
         start = self.layout.input_count
         return {f"{v.name}'": start + at for at, v in enumerate((*self.states, *self.auxiliaries))}
+
+
+def _integers_within(lower: float, upper: float) -> tuple[float, float]:
+    """The smallest box around the integers of an interval, which may be open to either side."""
+    return (
+        float(math.ceil(lower)) if math.isfinite(lower) else lower,
+        float(math.floor(upper)) if math.isfinite(upper) else upper,
+    )
 
 
 def _words(kind: type) -> str:
