@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +68,63 @@ def hard_model(rows: int = 5, columns: int = 40) -> Model:
         column_lower=np.zeros(columns + 2 * rows),
         column_upper=np.concatenate([np.ones(columns), np.full(2 * rows, math.inf)]),
         integer=np.arange(columns + 2 * rows) < columns,
+    )
+
+
+def falsely_infeasible_model() -> Model:
+    """It has solutions, which HiGHS 1.15 with a mip_feasibility_tolerance of 1e-7 denies: part of a planning model."""
+    rows = [
+        [0.177684033, -0.0253206995, -1.0, 0.0, 0.0, 0.0, -0.521740688, 0.0, 0.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+        [0.0, 0.0, 0.244947354, -0.771751936, 0.0, 0.0, 0.0, -0.55, 1.0, 0.0, 0.0],
+        [0.0, 0.0, 0.050331648, -0.617401549, 0.0, 0.0, 0.0, 1.05, 1.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0942376223, 0.312056218, -0.177200955, -0.0572270838, 0.0, -0.2215375, 0.0, 1.0, 0.221537677],
+        [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
+    ]
+    lower = [
+        1.04308128,
+        -0.715255737,
+        0.975253742,
+        -1.28326458,
+        1.24731778,
+        -1.01052593,
+        1,
+        0,
+        -1.17281175,
+        0.593041426,
+    ]
+    upper = [
+        1.04308128,
+        -0.715255737,
+        0.97525403,
+        -1.28326428,
+        1.24731803,
+        -1.01052573,
+        1,
+        1,
+        -0.391375481,
+        0.814579103,
+    ]
+    return Model(
+        objective=np.array([-0.507, 0.0, -1.01, 0.0, 0.0, 0.0, 0.19, 0.19, 0.0, 10.4, 0.0]),
+        offset=0.0,
+        matrix=sparse.csr_array(np.array(rows)),
+        row_lower=np.array([-1.29354489, -1.24731791, -0.225, 0.45, -math.inf, 1.0]),
+        row_upper=np.array([-1.29354489, -1.24731791, math.inf, math.inf, 0.342837677, 1.0]),
+        column_lower=np.array([*lower, 0.0]),
+        column_upper=np.array([*upper, 1.0]),
+        integer=np.isin(np.arange(11), [6, 7, 10]),
+    )
+
+
+def in_other_units(model: Model, factors: Array) -> Model:
+    """The same model with its columns measured in units 1/factor: x' = factor * x."""
+    return replace(
+        model,
+        objective=model.objective / factors,
+        matrix=sparse.csr_array(model.matrix @ sparse.diags_array(1.0 / factors)),
+        column_lower=model.column_lower * factors,
+        column_upper=model.column_upper * factors,
     )
 
 

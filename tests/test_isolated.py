@@ -161,6 +161,42 @@ def test_errors_of_the_child_are_raised(monkeypatch: pytest.MonkeyPatch, tmp_pat
         IsolatedSolver("scip").solve(wide_model(3), SolveOptions())
 
 
+def test_error_after_a_report_leaves_what_was_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The child's HiGHS is the real one, but fails at the end of its run."""
+    (tmp_path / "highspy.py").write_text(_FAILING_HIGHS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    seen: list[Progress] = []
+    result = IsolatedSolver("highs").solve(hard_model(), SolveOptions(time_limit=2.0, on_progress=seen.append))
+    assert "out of luck" in result.message
+    assert "this is what it had found" in result.message
+    _check_honest(result, seen)
+    with pytest.raises(SolverError, match="out of luck"):
+        IsolatedSolver("highs").solve(infeasible_model(0), SolveOptions())
+
+
+def test_cutoff_crosses_the_pipe() -> None:
+    result = IsolatedSolver("highs").solve(wide_model(5), SolveOptions(cutoff=6.0))
+    assert (result.status, result.dual_bound) == (SolveStatus.NO_SOLUTION, 6.0)
+
+
+_FAILING_HIGHS = textwrap.dedent(
+    """
+    import importlib, sys
+    place, shim = sys.path.pop(0), sys.modules.pop("highspy")
+    real = importlib.import_module("highspy")
+
+    class Highs(real.Highs):
+        def run(self):
+            self.setOptionValue("time_limit", 1.0)
+            super().run()
+            raise RuntimeError("out of luck")
+
+    real.Highs = Highs
+    sys.path.insert(0, place)
+    """
+)
+
+
 def test_solver_errors_of_the_child_are_raised() -> None:
     model = wide_model(3)
     model.objective[0] = np.nan

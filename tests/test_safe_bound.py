@@ -86,6 +86,16 @@ def test_duals_that_price_an_absent_side_are_dropped() -> None:
         assert bound == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("side", [1e308, 1e200, math.inf])
+def test_numbers_too_large_to_add_prove_nothing(side: float) -> None:
+    """Sums of the rows' terms, of the columns', and the products of both overflow: no error, no warning, no bound."""
+    matrix, huge = np.full((3, 3), 1e200), np.full(3, side)
+    for duals in (np.zeros(3), np.ones(3), np.array([1e100, -1e100, 1.0])):
+        bound = safe_upper_bound_of_arrays(np.ones(3), matrix, -huge, huge, -huge, huge, duals)
+        assert bound == math.inf or bound >= 3.0 * side
+    assert safe_upper_bound_of_arrays(np.ones(3), matrix, -huge, huge, -huge, huge, np.ones(3)) == math.inf
+
+
 def _relaxed(model: Model) -> Model:
     return _with(model, integer=np.zeros(model.column_count, dtype=bool))
 

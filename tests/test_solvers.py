@@ -14,12 +14,22 @@ import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 
-from random_models import feasible_model, hard_model, optimum, random_model, wide_model
+from random_models import (
+    falsely_infeasible_model,
+    feasible_model,
+    hard_model,
+    infeasible_model,
+    optimum,
+    random_model,
+    wide_model,
+)
 from reluplan.errors import InputError, MissingExtraError, SolverError
 from reluplan.milp.model import Model
 from reluplan.solvers import SOLVER_NAMES, get_solver
-from reluplan.solvers.adapter import status_of
-from reluplan.solvers.base import Progress, SolveOptions, Solver, SolveStatus
+from reluplan.solvers.adapter import Adapter, Ending, Verdict, conclude, status_of
+from reluplan.solvers.base import Progress, SolveOptions, Solver, SolveResult, SolveStatus
+from reluplan.solvers.highs import HighsSolver
+from reluplan.solvers.monitor import Monitor
 
 TOLERANCE = 1e-6
 
@@ -84,6 +94,7 @@ def test_unbounded(solver: Solver, integer: bool) -> None:
     result = solver.solve(model, SolveOptions())
     assert result.status is SolveStatus.UNBOUNDED
     assert result.dual_bound == math.inf
+    assert result.message == "unbounded"
 
 
 @pytest.mark.parametrize("integer", [False, True])
@@ -92,6 +103,79 @@ def test_improving_ray_of_an_infeasible_model_is_infeasible(solver: Solver, inte
     rows, sides = ([[2.0, -2.0, 0.0]], [1.0]) if integer else ([[1.0, 1.0, 0.0]], [5.0])
     model = _model([0, 0, 1], rows, sides, sides, [0, 0, 0], [2, 2, math.inf], integer=integer)
     assert solver.solve(model, SolveOptions()).status is SolveStatus.INFEASIBLE
+
+
+def test_unbounded_or_infeasible_without_time_to_tell(solver: Solver) -> None:
+    result = _concluded(solver, infeasible_model(0), Verdict.UNBOUNDED, SolveOptions(time_limit=0.0))
+    assert result.status is SolveStatus.UNBOUNDED
+    assert result.message == "unbounded or infeasible, not told apart"
+    assert _concluded(solver, infeasible_model(0), Verdict.UNBOUNDED).status is SolveStatus.INFEASIBLE
+
+
+def test_claim_of_infeasibility_must_be_confirmed(solver: Solver) -> None:
+    """The claims are ours, the second opinion is the solver's."""
+    for model in (feasible_model(0), feasible_model(3), falsely_infeasible_model()):
+        result = _concluded(solver, model, Verdict.INFEASIBLE)
+        assert result.status is SolveStatus.NO_SOLUTION
+        assert result.message == "claimed infeasible, not confirmed"
+        assert result.dual_bound == math.inf
+        assert result.solution is None
+    assert _concluded(solver, infeasible_model(0), Verdict.INFEASIBLE).status is SolveStatus.INFEASIBLE
+
+
+def test_claim_of_infeasibility_without_time_to_confirm_it(solver: Solver) -> None:
+    result = _concluded(solver, infeasible_model(0), Verdict.INFEASIBLE, SolveOptions(time_limit=0.0))
+    assert (result.status, result.message) == (SolveStatus.NO_SOLUTION, "claimed infeasible, not confirmed")
+
+
+def test_stop_during_the_confirmation_is_a_stop(solver: Solver) -> None:
+    model = replace(hard_model(), column_upper=np.ones(50), integer=np.ones(50, dtype=bool))  # years, once more
+    options = SolveOptions(time_limit=20.0, should_stop=lambda: True)
+    result = _concluded(solver, model, Verdict.INFEASIBLE, options)
+    assert (result.status, result.message) == (SolveStatus.NO_SOLUTION, "stopped by the caller")
+
+
+def test_false_claim_of_a_real_solver() -> None:
+    model, options, highs = falsely_infeasible_model(), SolveOptions(), HighsSolver()
+    monitor = Monitor(model, options)
+    ending = highs.run(model, options, monitor, tight=True)  # unscaled; "Infeasible" in HiGHS 1.15.1
+    result = conclude(highs, model, options, monitor, ending)
+    assert result.status in (SolveStatus.NO_SOLUTION, SolveStatus.OPTIMAL)
+    for name in SOLVER_NAMES:
+        solved = get_solver(name).solve(model, options)
+        assert solved.solution is not None
+        assert model.violation(solved.solution) <= 2e-7
+
+
+def test_infeasible_by_less_than_the_slack_is_not_proven(solver: Solver) -> None:
+    model = _model([1, 1], [[1, 1]], [2 + 1e-6], [math.inf], [0, 0], [1, 1])
+    assert solver.solve(model, SolveOptions()).status is not SolveStatus.INFEASIBLE
+    model = _model([1, 1], [[1, 1]], [2 + 1e-5], [math.inf], [0, 0], [1, 1])
+    assert solver.solve(model, SolveOptions()).status is SolveStatus.INFEASIBLE
+
+
+@pytest.mark.parametrize("offset", [0.0, 37.5, -1000.0])
+@pytest.mark.parametrize("seed", [0, 2, 4])
+def test_cutoff(seed: int, offset: float) -> None:
+    model = replace(_knapsack(seed), offset=offset)
+    best = get_solver("highs").solve(model, SolveOptions(gap=0.0)).objective
+    assert best is not None
+    for excess in (1e-3, 1.0, 100.0):
+        above = get_solver("highs").solve(model, SolveOptions(gap=0.0, cutoff=best + excess))
+        assert (above.status, above.solution) == (SolveStatus.NO_SOLUTION, None)
+        assert above.dual_bound == best + excess
+        below = get_solver("highs").solve(model, SolveOptions(gap=0.0, cutoff=best - excess))
+        assert below.status is SolveStatus.OPTIMAL
+        assert below.objective == pytest.approx(best, abs=TOLERANCE)
+        assert below.dual_bound == pytest.approx(best, abs=TOLERANCE)
+
+
+def test_cutoff_of_models_without_an_optimum() -> None:
+    highs, options = get_solver("highs"), SolveOptions(cutoff=5.0)
+    ray = _model([1, 1], [[1, -1]], [-math.inf], [3], [0, 0], [math.inf] * 2, integer=True)
+    assert highs.solve(ray, options).status is SolveStatus.UNBOUNDED
+    empty = highs.solve(_model([1, 1], [[1, 1]], [5], [math.inf], [0, 0], [2, 2], integer=True), options)
+    assert (empty.status, empty.dual_bound) == (SolveStatus.NO_SOLUTION, 5.0)
 
 
 def test_crossed_bounds_are_infeasible(solver: Solver) -> None:
@@ -282,6 +366,13 @@ def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyscipopt", None)
     with pytest.raises(MissingExtraError, match=r"reluplan\[scip\]"):
         get_solver("scip").solve(wide_model(3), SolveOptions())
+
+
+def _concluded(solver: Solver, model: Model, verdict: Verdict, options: SolveOptions | None = None) -> SolveResult:
+    """What is made of a solver's verdict on a model."""
+    assert isinstance(solver, Adapter)
+    options = options or SolveOptions()
+    return conclude(solver, model, options, Monitor(model, options), Ending(verdict))
 
 
 def _model(

@@ -1,19 +1,21 @@
-"""What the four adapters share: imports, tolerances, and the step from a solver's answer to an honest status."""
+"""What the four adapters share: scaling, imports, and the step from a solver's answer to an honest status."""
 
 from __future__ import annotations
 
 import importlib
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from reluplan.errors import MissingExtraError, SolverError
 from reluplan.milp.model import Model
-from reluplan.solvers.base import Array, SolveOptions, Solver, SolveResult, SolveStatus
-from reluplan.solvers.monitor import TIME_LIMIT, Monitor
+from reluplan.solvers.base import Array, Progress, SolveOptions, SolveResult, SolveStatus
+from reluplan.solvers.monitor import INTERRUPTED, TIME_LIMIT, Monitor
+from reluplan.solvers.scaling import ScaledModel, scale_model, widen
 
 FEASIBILITY_TOLERANCE = 1e-7
 """For rows and integrality. The usual 1e-5..1e-6 for binaries, times a big-M, leaks through every "off" ReLU."""
@@ -24,8 +26,17 @@ SMALLEST_GAP = 1e-9
 CONTRADICTION = 1e-6
 """A bound may be below the incumbent by this much, relatively: that is what feasibility tolerances do."""
 
+CONFIRMATION_SLACK = 1e-6
+"""Infeasibility is believed only if it survives this much, relatively, on every side of a row or a column."""
+
 SOLVER_INFINITY = 1e20
 """Bounds from here on mean "none": SCIP says 1e20, CPLEX 1e75, Gurobi 1e100."""
+
+INFEASIBLE = "infeasible"
+UNBOUNDED = "unbounded"
+NOT_TOLD_APART = "unbounded or infeasible, not told apart"
+NOT_CONFIRMED = "claimed infeasible, not confirmed"
+"""The messages of results without a solution that are no matter of limits."""
 
 
 class Verdict(Enum):
@@ -49,6 +60,46 @@ class Ending:
     message: str = ""
 
 
+class Adapter(ABC):
+    """A solver behind the `Solver` interface: a subclass knows how to run it, all else is here.
+
+    smallest_entry: the solver takes matrix entries up to this size for zero.
+    """
+
+    name: str
+    smallest_entry: float
+
+    @abstractmethod
+    def version(self) -> str:
+        """The version of the solver itself."""
+
+    @abstractmethod
+    def run(self, model: Model, options: SolveOptions, monitor: Monitor, tight: bool) -> Ending:
+        """Maximise a model that has columns. tight: within FEASIBILITY_TOLERANCE, not the solver's own tolerances."""
+
+    def solve(self, model: Model, options: SolveOptions) -> SolveResult:
+        """Maximise the model. Raises MissingExtraError, or SolverError for licences and failures."""
+        ending, monitor = self.attempt(model, options)
+        return conclude(self, model, options, monitor, ending)
+
+    def attempt(self, model: Model, options: SolveOptions, tight: bool = True) -> tuple[Ending, Monitor]:
+        """Run the solver once, on the scaled model; the ending and all reports are in the units of the given one.
+
+        Raises what a hook raised during the run.
+        """
+        _refuse_other_than_numbers(model)
+        scaled = scale_model(model, self.smallest_entry)
+        _refuse_other_than_numbers(scaled.model)
+        options = _scaled_options(scaled, options)
+        monitor = Monitor(scaled.model, options)
+        if model.column_count == 0:
+            return empty_ending(model), monitor
+        ending = self.run(scaled.model, options, monitor, tight)
+        monitor.raise_error()
+        solution = None if ending.solution is None else scaled.from_scaled(ending.solution)
+        return replace(ending, solution=solution), monitor
+
+
 def import_solver(package: str, solver_name: str) -> Any:
     """Import a solver's package, or raise an error that says how to get it."""
     try:
@@ -59,15 +110,6 @@ def import_solver(package: str, solver_name: str) -> Any:
         raise MissingExtraError(package, solver_name, f"The solver '{solver_name}'") from error
     except ImportError as error:
         raise SolverError(f"The package '{package}' is installed but does not load: {error}") from error
-
-
-def begin(model: Model, options: SolveOptions) -> Monitor:
-    """Start the clock of a solve. Refuses numbers that are none: HiGHS for one takes a NaN without a word."""
-    numbers = (model.objective, model.matrix.data, np.array([model.offset]))
-    sides = (model.row_lower, model.row_upper, model.column_lower, model.column_upper)
-    if not all(np.isfinite(part).all() for part in numbers) or any(np.isnan(part).any() for part in sides):
-        raise SolverError("The model has a coefficient that is infinite or not a number; no solver can take it.")
-    return Monitor(model, options)
 
 
 def licence_error(solver_name: str, model: Model, limit: str) -> SolverError:
@@ -117,39 +159,100 @@ def empty_ending(model: Model) -> Ending:
     return Ending(solution=np.zeros(0), bound=model.offset)
 
 
-def conclude(solver: Solver, model: Model, options: SolveOptions, monitor: Monitor, ending: Ending) -> SolveResult:
-    """The result of a solve. Raises what a hook raised during it."""
-    monitor.raise_error()
-    status, bound, objective = SolveStatus.NO_SOLUTION, ending.bound, None
-    if ending.verdict is Verdict.INFEASIBLE:
-        status, bound = SolveStatus.INFEASIBLE, math.inf
-    elif ending.verdict is Verdict.UNBOUNDED:
-        status, bound = _tell_apart(solver, model, options, monitor), math.inf
-    elif ending.solution is not None:
-        objective = model.value(ending.solution)
-        status = status_of(objective, bound, options.gap)
+def conclude(solver: Adapter, model: Model, options: SolveOptions, monitor: Monitor, ending: Ending) -> SolveResult:
+    """The result of a solve: what its ending proves, after a second solve if that has to be confirmed."""
+    if ending.verdict is Verdict.NOTHING_SPECIAL:
+        objective = None if ending.solution is None else model.value(ending.solution)
+        finding = _Finding(status_of(objective, ending.bound, options.gap), "")
+    else:
+        objective, finding = None, _examine(solver, model, options, monitor, ending)
     return SolveResult(
-        status=status,
-        solution=ending.solution if objective is not None else None,
+        status=finding.status,
+        solution=None if objective is None else ending.solution,
         objective=objective,
-        dual_bound=bound,
+        dual_bound=ending.bound if ending.verdict is Verdict.NOTHING_SPECIAL else math.inf,
         seconds=monitor.seconds(),
         open_nodes=ending.open_nodes,
         closed_nodes=ending.closed_nodes,
         lp_iterations=ending.lp_iterations,
-        message=monitor.stop_reason or (ending.message if monitor.remaining() > 0.0 else TIME_LIMIT),
+        message=_message(monitor, ending, finding),
     )
 
 
-def _tell_apart(solver: Solver, model: Model, options: SolveOptions, monitor: Monitor) -> SolveStatus:
+class _Finding(NamedTuple):
+    """A status, and the reason for it where the solver's own words would not do."""
+
+    status: SolveStatus
+    reason: str
+
+
+def _message(monitor: Monitor, ending: Ending, finding: _Finding) -> str:
+    if monitor.stop_reason not in ("", TIME_LIMIT):
+        return monitor.stop_reason
+    out_of_time = monitor.stop_reason == TIME_LIMIT or monitor.remaining() <= 0.0
+    return finding.reason or (TIME_LIMIT if out_of_time else ending.message)
+
+
+def _examine(solver: Adapter, model: Model, options: SolveOptions, monitor: Monitor, ending: Ending) -> _Finding:
+    """What to make of a model that the solver called infeasible, unbounded, or one of the two."""
+    if ending.verdict is Verdict.UNBOUNDED and model.objective.any():
+        return _tell_apart(solver, model, options, monitor)
+    if _is_infeasible_when_widened(solver, model, options, monitor):
+        return _Finding(SolveStatus.INFEASIBLE, INFEASIBLE)
+    return _Finding(SolveStatus.NO_SOLUTION, NOT_CONFIRMED)
+
+
+def _tell_apart(solver: Adapter, model: Model, options: SolveOptions, monitor: Monitor) -> _Finding:
     """INFEASIBLE or UNBOUNDED, for a model that the solver called one of the two.
 
     Solvers say "unbounded" when they find an improving ray, which says nothing about feasibility. Without an
     objective a model cannot be unbounded, so the second solve is a plain proof of (in)feasibility.
     """
-    if monitor.stop_reason or not model.objective.any():
-        return SolveStatus.UNBOUNDED
-    feasibility = replace(model, objective=np.zeros(model.column_count), offset=0.0)
-    hooks = replace(options, time_limit=monitor.remaining(), start=None, on_progress=None)
-    status = solver.solve(feasibility, hooks).status
-    return SolveStatus.INFEASIBLE if status is SolveStatus.INFEASIBLE else SolveStatus.UNBOUNDED
+    second = _feasibility(solver, model, options, monitor, tight=True)
+    if second.solution is not None:
+        return _Finding(SolveStatus.UNBOUNDED, UNBOUNDED)
+    claimed = second.verdict is not Verdict.NOTHING_SPECIAL
+    if claimed and _is_infeasible_when_widened(solver, model, options, monitor):
+        return _Finding(SolveStatus.INFEASIBLE, INFEASIBLE)
+    return _Finding(SolveStatus.UNBOUNDED, NOT_TOLD_APART)
+
+
+def _is_infeasible_when_widened(solver: Adapter, model: Model, options: SolveOptions, monitor: Monitor) -> bool:
+    """Whether infeasibility outlives a little room on every side, and the solver's own tolerances, the ones that its
+    authors test. With tighter ones HiGHS for one calls models infeasible that have a point exact to rounding.
+    """
+    widened = widen(model, CONFIRMATION_SLACK)
+    return _feasibility(solver, widened, options, monitor, tight=False).verdict is not Verdict.NOTHING_SPECIAL
+
+
+def _feasibility(solver: Adapter, model: Model, options: SolveOptions, monitor: Monitor, tight: bool) -> Ending:
+    """Look for any solution of the model in the time left; a stop or Ctrl-C meanwhile counts for the whole solve."""
+    if monitor.stop_reason or monitor.remaining() <= 0.0:
+        return Ending()
+    hooks = replace(options, time_limit=monitor.remaining(), start=None, cutoff=-math.inf, on_progress=None)
+    model = replace(model, objective=np.zeros(model.column_count), offset=0.0)
+    ending, second = solver.attempt(model, hooks, tight)
+    monitor.stop_reason = second.stop_reason or (INTERRUPTED if ending.message == INTERRUPTED else "")
+    return ending
+
+
+def _scaled_options(scaled: ScaledModel, options: SolveOptions) -> SolveOptions:
+    """The options with a start, and a hook for solutions, in the units of the scaled model."""
+    start = None if options.start is None else scaled.to_scaled(options.start)
+    on_progress = options.on_progress
+    if on_progress is None:
+        return replace(options, start=start)
+
+    def report(progress: Progress) -> None:
+        solution = None if progress.solution is None else scaled.from_scaled(progress.solution)
+        on_progress(replace(progress, solution=solution))
+
+    return replace(options, start=start, on_progress=report)
+
+
+def _refuse_other_than_numbers(model: Model) -> None:
+    """HiGHS for one takes a NaN without a word."""
+    numbers = (model.objective, model.matrix.data, np.array([model.offset]))
+    sides = (model.row_lower, model.row_upper, model.column_lower, model.column_upper)
+    if not all(np.isfinite(part).all() for part in numbers) or any(np.isnan(part).any() for part in sides):
+        raise SolverError("The model has a coefficient that is infinite or not a number; no solver can take it.")

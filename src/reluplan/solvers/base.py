@@ -21,9 +21,9 @@ class SolveStatus(Enum):
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"  # stopped with a solution, the gap still open
-    INFEASIBLE = "infeasible"
-    UNBOUNDED = "unbounded"  # unbounded, or "infeasible or unbounded" that the solver did not tell apart
-    NO_SOLUTION = "no_solution"  # stopped before a solution was found
+    INFEASIBLE = "infeasible"  # confirmed by a second solve, with a little room on every side
+    UNBOUNDED = "unbounded"  # or infeasible, if the message says that they were not told apart
+    NO_SOLUTION = "no_solution"  # stopped before a solution was found, or infeasibility not confirmed
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +44,8 @@ class SolveOptions:
 
     gap: stop when bound - objective <= gap * max(1, |objective|); below 1e-9 it is taken as 1e-9.
     start: a COMPLETE solution to begin from; adapters ignore it when the solver rejects it.
+    cutoff: solutions that are not better than this are of no interest; the bound need not fall below it. A solve that
+        finds none ends with NO_SOLUTION and the cutoff as its bound. Solvers without such a feature ignore it.
     on_progress: called from inside the solve, at most a few times a second and at every new incumbent.
     should_stop: polled often; True ends the solve with what is known so far.
     """
@@ -53,6 +55,7 @@ class SolveOptions:
     threads: int = 1
     seed: int = 0
     start: Array | None = None
+    cutoff: float = -math.inf
     on_progress: Callable[[Progress], None] | None = None
     should_stop: Callable[[], bool] | None = None
 

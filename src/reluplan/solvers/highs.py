@@ -12,17 +12,15 @@ from reluplan.errors import SolverError
 from reluplan.milp.model import Model
 from reluplan.solvers.adapter import (
     FEASIBILITY_TOLERANCE,
+    Adapter,
     Ending,
     Verdict,
-    begin,
-    conclude,
-    empty_ending,
     import_solver,
     proven_bound,
     solver_gap,
     solver_seed,
 )
-from reluplan.solvers.base import SolveOptions, SolveResult
+from reluplan.solvers.base import SolveOptions
 from reluplan.solvers.monitor import Monitor, Snapshot
 
 _FEASIBLE = 2  # HighsInfo.primal_solution_status
@@ -31,36 +29,34 @@ _LOG_LINE = re.compile(r"^ [ A-Za-z]\s+\d+[km]?\s+(\d+)([km]?)\s+\d+[km]?\s+[\d.
 _LOG_UNIT = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
-class HighsSolver:
+class HighsSolver(Adapter):
     """HiGHS through highspy; models go in as arrays."""
 
     name = "highs"
+    smallest_entry = 1e-12  # the default, 1e-9, drops small weights of a network; HiGHS allows no less
 
     def version(self) -> str:
         return str(import_solver("highspy", self.name).Highs().version())
 
-    def solve(self, model: Model, options: SolveOptions) -> SolveResult:
-        highspy = import_solver("highspy", self.name)
-        monitor = begin(model, options)
-        if model.column_count == 0:
-            return conclude(self, model, options, monitor, empty_ending(model))
-        run = _Run(highspy, model, options, monitor)
+    def run(self, model: Model, options: SolveOptions, monitor: Monitor, tight: bool) -> Ending:
+        run = _Run(import_solver("highspy", self.name), model, options, monitor, tight)
         with monitor.catching_interrupts():
             run.optimise()
-        return conclude(self, model, options, monitor, run.ending())
+        return run.ending()
 
 
 class _Run:
     """One model in one HiGHS instance."""
 
-    def __init__(self, highspy: Any, model: Model, options: SolveOptions, monitor: Monitor) -> None:
+    def __init__(self, highspy: Any, model: Model, options: SolveOptions, monitor: Monitor, tight: bool) -> None:
         self._highspy = highspy
         self._model = model
         self._monitor = monitor
         self._is_mip = bool(model.integer.any())
+        self._cutoff = options.cutoff if self._is_mip else -math.inf
         self._open_nodes = 0
         self._highs = highspy.Highs()
-        self._configure(options)
+        self._configure(options, tight)
         self._load()
         if options.start is not None and self._is_mip:
             self._set_start(options)
@@ -85,10 +81,17 @@ class _Run:
         solution = None
         if info.primal_solution_status == _FEASIBLE:
             solution = np.array(self._highs.getSolution().col_value, dtype=np.float64)
+        verdict, bound = _verdict(status), self._bound(status, info)
+        if self._cutoff > -math.inf and verdict is not Verdict.UNBOUNDED:
+            # what HiGHS cut off is proven to be no better than the cutoff, and no more
+            verdict, bound = Verdict.NOTHING_SPECIAL, max(bound, self._cutoff)
+            bound = self._cutoff if status in ("kInfeasible", "kObjectiveBound") else bound
+            if solution is not None and self._model.value(solution) <= self._cutoff:
+                solution = None
         return Ending(
-            verdict=_verdict(status),
+            verdict=verdict,
             solution=solution,
-            bound=self._bound(status, info),
+            bound=bound,
             open_nodes=self._open_nodes,
             closed_nodes=max(0, int(info.mip_node_count)),
             lp_iterations=max(0, int(info.simplex_iteration_count)),
@@ -101,7 +104,7 @@ class _Run:
         # info.mip_dual_bound is 0 for an LP, a trap.
         return float(info.objective_function_value) if status == "kOptimal" else math.inf
 
-    def _configure(self, options: SolveOptions) -> None:
+    def _configure(self, options: SolveOptions, tight: bool) -> None:
         gap = solver_gap(options)
         settings: dict[str, bool | int | float] = {
             "output_flag": True,  # the log callback, our only source of the open nodes, needs it
@@ -111,10 +114,13 @@ class _Run:
             "random_seed": solver_seed(options),
             "mip_rel_gap": gap,
             "mip_abs_gap": gap,
-            "primal_feasibility_tolerance": FEASIBILITY_TOLERANCE,
-            "mip_feasibility_tolerance": FEASIBILITY_TOLERANCE,
-            "small_matrix_value": 1e-12,  # the default, 1e-9, silently drops small weights of a network
+            "small_matrix_value": HighsSolver.smallest_entry,
         }
+        if tight:
+            settings["primal_feasibility_tolerance"] = FEASIBILITY_TOLERANCE
+            settings["mip_feasibility_tolerance"] = FEASIBILITY_TOLERANCE
+        if self._cutoff > -math.inf:
+            settings["objective_bound"] = -self._cutoff  # HiGHS minimises inside
         for name, value in settings.items():
             self._check(self._highs.setOptionValue(name, value), f"option {name}")
 
@@ -167,7 +173,8 @@ class _Run:
     def _snapshot(self, data: Any) -> Snapshot:
         if not self._is_mip:
             return Snapshot()
-        return Snapshot(proven_bound(data.mip_dual_bound), self._open_nodes, max(0, int(data.mip_node_count)))
+        bound = max(proven_bound(data.mip_dual_bound), self._cutoff)
+        return Snapshot(bound, self._open_nodes, max(0, int(data.mip_node_count)))
 
     def _check(self, status: Any, action: str) -> None:
         if status == self._highspy.HighsStatus.kError:

@@ -38,9 +38,9 @@ class IsolatedSolver:
     """The adapter `inner_name`, run in a child process; the same interface and the same results.
 
     The time limit is kept even if the solver ignores it: the child is killed, and what it had reported until then, its
-    best solution and its proven bound, is the result. So it is after a crash; only a crash before anything was reported
-    raises SolverError. Ctrl-C is not raised: it ends the solve, with message "interrupted" in the result; a second
-    Ctrl-C does not wait for the child.
+    best solution and its proven bound, is the result. So it is after a crash or an error in the child, which `message`
+    then tells; only before anything was reported do they raise. Ctrl-C is not raised: it ends the solve, with message
+    "interrupted" in the result; a second Ctrl-C does not wait for the child.
     """
 
     def __init__(self, inner_name: str) -> None:
@@ -103,7 +103,7 @@ class _Supervisor:
             case SolveResult():
                 return self._final(message)
             case Failure():
-                raise _as_error(message)
+                return self._after_failure(message)
             case EOFError():
                 return self._after_death()
         self._stop_if_due()
@@ -167,14 +167,24 @@ class _Supervisor:
             message=self._stop_reason,
         )
 
+    def _after_failure(self, failure: Failure) -> SolveResult:
+        """The child ended with an error instead of a result."""
+        if not self._has_reported():
+            raise _as_error(failure)
+        story = f"The {self._solver_name} process failed; this is what it had found. {failure.message}"
+        return replace(self._result_so_far(), message=self._stop_reason or story)
+
     def _after_death(self) -> SolveResult:
         """The child is gone without a result."""
         if self._stop_reason:
             return self._result_so_far()
         story = f"The {self._solver_name} process died ({self._cause_of_death()})"
-        if self._best.solution is None and self._best.bound is None:
+        if not self._has_reported():
             raise SolverError(f"{story} before it found a solution or a bound. Try another solver with --solver.")
         return replace(self._result_so_far(), message=f"{story}; this is what it had found.")
+
+    def _has_reported(self) -> bool:
+        return self._best.solution is not None or self._best.bound is not None
 
     def _cause_of_death(self) -> str:
         code = self._child.wait()
@@ -187,7 +197,16 @@ class _Supervisor:
         options = self._options
         deadline = time.time() + options.time_limit
         self._send(
-            Task(self._solver_name, self._model, deadline, options.gap, options.threads, options.seed, options.start)
+            Task(
+                solver_name=self._solver_name,
+                model=self._model,
+                deadline=deadline,
+                gap=options.gap,
+                threads=options.threads,
+                seed=options.seed,
+                start=options.start,
+                cutoff=options.cutoff,
+            )
         )
         return None
 

@@ -37,6 +37,7 @@ class Task:
     threads: int
     seed: int
     start: Array | None
+    cutoff: float
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ def _answer(task: Task, outbox: BinaryIO, stop: threading.Event) -> SolveResult 
             threads=task.threads,
             seed=task.seed,
             start=task.start,
+            cutoff=task.cutoff,
             on_progress=lambda progress: send(outbox, progress),
             should_stop=stop.is_set,
         )

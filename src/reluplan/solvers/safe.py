@@ -50,15 +50,33 @@ def safe_upper_bound_of_arrays(
     """The same for max objective @ x over arrays, such as those of a persistent LP whose objective changes.
 
     A column with an infinite side allows no reduced cost towards it, however tiny: the bound is then +inf. Give every
-    column finite bounds.
+    column finite bounds. Numbers so large that a sum overflows prove nothing either.
     """
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            bound = _bound(objective, matrix, row_lower, row_upper, column_lower, column_upper, row_duals)
+    except OverflowError:  # math.fsum and fractions raise it, numpy gives inf or nan
+        return math.inf
+    return math.inf if math.isnan(bound) else bound
+
+
+def _bound(
+    objective: Array,
+    matrix: sparse.csr_array | Array,
+    row_lower: Array,
+    row_upper: Array,
+    column_lower: Array,
+    column_upper: Array,
+    row_duals: Array,
+) -> float:
+    """The bound, unless numbers overflow."""
     duals = admissible_duals(row_lower, row_upper, row_duals)
     reduced, error = _reduced_costs(objective, matrix, duals)
     _settle_signs(reduced, error, objective, matrix, duals, column_lower, column_upper)
     row_terms = _largest_products(duals, row_lower, row_upper)
     column_terms = _largest_products(reduced, column_lower, column_upper)
     terms = np.concatenate([row_terms, column_terms])
-    if np.isinf(terms).any():
+    if not np.isfinite(terms).all():
         return math.inf
     # Where one side is infinite the sign of the reduced cost is settled, and only the finite side can be the maximum.
     reach = np.maximum(_finite_size(column_lower), _finite_size(column_upper))

@@ -12,17 +12,15 @@ from reluplan.milp.model import Model
 from reluplan.solvers.adapter import (
     FEASIBILITY_TOLERANCE,
     SOLVER_INFINITY,
+    Adapter,
     Ending,
     Verdict,
-    begin,
-    conclude,
-    empty_ending,
     import_solver,
     proven_bound,
     solver_gap,
     solver_seed,
 )
-from reluplan.solvers.base import Array, SolveOptions, SolveResult
+from reluplan.solvers.base import Array, SolveOptions
 from reluplan.solvers.monitor import Monitor, Snapshot
 
 _VERDICTS = {
@@ -32,39 +30,36 @@ _VERDICTS = {
 }
 
 
-class ScipSolver:
+class ScipSolver(Adapter):
     """SCIP through PySCIPOpt, one call per row: it has no interface for whole matrices."""
 
     name = "scip"
+    smallest_entry = 1e-9  # numerics/epsilon
 
     def version(self) -> str:
         model = import_solver("pyscipopt", self.name).Model()
         return f"{model.getMajorVersion()}.{model.getMinorVersion()}.{model.getTechVersion()}"
 
-    def solve(self, model: Model, options: SolveOptions) -> SolveResult:
+    def run(self, model: Model, options: SolveOptions, monitor: Monitor, tight: bool) -> Ending:
         pyscipopt = import_solver("pyscipopt", self.name)
-        monitor = begin(model, options)
-        if model.column_count == 0:
-            return conclude(self, model, options, monitor, empty_ending(model))
         try:
-            run = _Run(pyscipopt, model, options, monitor)
+            run = _Run(pyscipopt, model, options, monitor, tight)
             with monitor.catching_interrupts():
                 run.optimise()
-            ending = run.ending()
+            return run.ending()
         except Exception as error:  # PySCIPOpt raises plain Exceptions
             raise SolverError(f"SCIP failed: {error}") from error
-        return conclude(self, model, options, monitor, ending)
 
 
 class _Run:
     """One model in one SCIP instance."""
 
-    def __init__(self, pyscipopt: Any, model: Model, options: SolveOptions, monitor: Monitor) -> None:
+    def __init__(self, pyscipopt: Any, model: Model, options: SolveOptions, monitor: Monitor, tight: bool) -> None:
         self._pyscipopt = pyscipopt
         self._monitor = monitor
         self._scip = pyscipopt.Model()
         self._scip.hideOutput()
-        self._configure(options)
+        self._configure(options, tight)
         self._variables = self._add_columns(model)
         self._add_rows(model)
         if options.start is not None:
@@ -88,18 +83,19 @@ class _Run:
             message=status,
         )
 
-    def _configure(self, options: SolveOptions) -> None:
+    def _configure(self, options: SolveOptions, tight: bool) -> None:
         gap = solver_gap(options)
         self._scip.setParams(
             {
                 "limits/gap": gap,  # relative to the smaller of |bound| and |objective|: a little stricter than ours
                 "limits/absgap": gap,
-                "numerics/feastol": FEASIBILITY_TOLERANCE,
                 "randomization/randomseedshift": solver_seed(options),
                 "timing/clocktype": 2,  # wall clock
                 "misc/catchctrlc": False,  # SCIP would print to stdout
             }
         )
+        if tight:
+            self._scip.setParam("numerics/feastol", FEASIBILITY_TOLERANCE)
 
     def _add_columns(self, model: Model) -> list[Any]:
         add = self._scip.addVar

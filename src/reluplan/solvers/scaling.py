@@ -1,0 +1,166 @@
+"""The same model in units that suit a solver, whose tolerances are absolute: boxes and rows of size about one.
+
+With column factors d and row factors r, all powers of two and so exact in floating point, x = d * z turns
+
+    max c x,  L <= A x <= U,  l <= x <= u    into    max (c d) z,  r L <= (r A d) z <= r U,  l/d <= z <= u/d.
+
+Objective values and bounds are the same in both. A state in millions, or in millionths, then meets the same tolerance
+relative to its box, and a weight that is small only because its input is large no longer looks like zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from reluplan.milp.model import Array, Index, Model
+
+Exponents = NDArray[np.int32]
+"""Not 64 bits: numpy's ldexp takes a C long at most, which has 32 on Windows."""
+
+NARROWEST_BOX = 2.0**-20
+"""A box narrower than this share of its largest number counts as that wide: rounding leaves no finer tolerance."""
+
+_ROUNDING = 2.0**-53
+_LARGEST_EXPONENT = 900  # of a column factor; doubles end at 2**1023
+_NO_SIZE = -(10**6)  # the exponent of zero, below that of every product of two doubles
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledModel:
+    """A model in other units, and the way there and back: x = 2**exponents * z."""
+
+    model: Model
+    exponents: Exponents
+
+    def to_scaled(self, x: Array) -> Array:
+        """A point of the original model in the units of this one."""
+        scaled: Array = np.ldexp(x, -self.exponents)
+        return scaled
+
+    def from_scaled(self, z: Array) -> Array:
+        """A point of this model in the original units."""
+        original: Array = np.ldexp(z, self.exponents)
+        return original
+
+
+def scale_model(model: Model, smallest_entry: float = 0.0) -> ScaledModel:
+    """Scale continuous columns by their `column_sizes`, then rows by their `row_sizes`; integers keep their units.
+
+    Fixed columns, and entries that the solver would take for zero (|r A d| <= smallest_entry), leave the matrix for
+    the row's sides: from a_j x_j in [p, q] and L <= rest + a_j x_j <= U follows L - q <= rest <= U - p. For a fixed
+    column that is the same row, for a small entry a slightly wider one: a relaxation, never a cut. Small entries of a
+    column with an infinite side cannot leave; the factor of their row is raised until they are small no more.
+    """
+    units = _exponent(column_sizes(model))
+    columns = np.where(model.integer | (units == _NO_SIZE), np.int32(0), units)
+    columns = np.clip(columns, -_LARGEST_EXPONENT, _LARGEST_EXPONENT)
+    places = _row_of_entry(model)
+    rows = _row_exponents(model, units, columns, places, smallest_entry)
+    data = np.ldexp(model.matrix.data, columns[model.matrix.indices] + rows[places])
+    shape = (model.row_count, model.column_count)
+    scaled = replace(
+        model,
+        objective=np.ldexp(model.objective, columns),
+        matrix=sparse.csr_array((data, model.matrix.indices.copy(), model.matrix.indptr.copy()), shape=shape),
+        row_lower=np.ldexp(model.row_lower, rows),
+        row_upper=np.ldexp(model.row_upper, rows),
+        column_lower=np.ldexp(model.column_lower, -columns),
+        column_upper=np.ldexp(model.column_upper, -columns),
+    )
+    return ScaledModel(_without_constants(scaled, places, smallest_entry), columns)
+
+
+def column_sizes(model: Model) -> Array:
+    """max(u - l, 2**-20 max(|l|, |u|)) of every column; an infinite box, and a unit step of an integer, have size 1."""
+    lower, upper = model.column_lower, model.column_upper
+    with np.errstate(over="ignore", invalid="ignore"):
+        width = np.abs(upper - lower)
+    width = np.where(np.isfinite(width), width, 1.0)
+    sizes = np.maximum(width, NARROWEST_BOX * np.maximum(_finite(lower), _finite(upper)))
+    return np.where(model.integer & (lower != upper), 1.0, sizes)
+
+
+def row_sizes(model: Model) -> Array:
+    """The largest |a_ij| size_j of every row."""
+    sizes = np.zeros(model.row_count)
+    terms = np.abs(model.matrix.data) * column_sizes(model)[model.matrix.indices]
+    np.maximum.at(sizes, _row_of_entry(model), terms)
+    return sizes
+
+
+def widen(model: Model, share: float) -> Model:
+    """The model with every side moved outward by share * max(|side|, size); integer columns stay as they are."""
+    rows, columns = row_sizes(model), np.where(model.integer, 0.0, column_sizes(model))
+    still = np.where(model.integer, 0.0, share)
+    return replace(
+        model,
+        row_lower=model.row_lower - share * np.maximum(rows, _finite(model.row_lower)),
+        row_upper=model.row_upper + share * np.maximum(rows, _finite(model.row_upper)),
+        column_lower=model.column_lower - still * np.maximum(columns, _finite(model.column_lower)),
+        column_upper=model.column_upper + still * np.maximum(columns, _finite(model.column_upper)),
+    )
+
+
+def _row_exponents(
+    model: Model, units: Exponents, columns: Exponents, places: Index, smallest_entry: float
+) -> Exponents:
+    """The exponents of the row factors: minus that of the row's size, raised where an infinite column needs it."""
+    entries, data = model.matrix.indices, model.matrix.data
+    largest = np.full(model.row_count, _NO_SIZE, dtype=np.int32)
+    np.maximum.at(largest, places, _exponent(data) + units[entries])
+    largest = np.where((largest <= _NO_SIZE // 2) | _whole_rows(model, places), np.int32(0), largest)
+    endless = np.isinf(model.column_lower) | np.isinf(model.column_upper)
+    chosen = endless[entries] & (data != 0.0)
+    if smallest_entry > 0.0 and chosen.any():
+        needed = np.full(model.row_count, _NO_SIZE, dtype=np.int32)
+        floor = int(_exponent(np.array(smallest_entry))) + 1
+        np.maximum.at(needed, places[chosen], floor - _exponent(data[chosen]) - columns[entries[chosen]])
+        return np.maximum(-largest, needed)
+    return -largest
+
+
+def _whole_rows(model: Model, places: Index) -> NDArray[np.bool_]:
+    """Rows of integer columns and whole coefficients alone: solvers make use of that, so they stay as they are."""
+    data = model.matrix.data
+    whole = np.ones(model.row_count, dtype=bool)
+    np.logical_and.at(whole, places, model.integer[model.matrix.indices] & (data == np.round(data)))
+    return whole
+
+
+def _without_constants(model: Model, places: Index, smallest_entry: float) -> Model:
+    """The model with fixed columns and small entries moved into the sides of their rows."""
+    entries, data = model.matrix.indices, model.matrix.data
+    lower, upper = model.column_lower[entries], model.column_upper[entries]
+    bounded = np.isfinite(lower) & np.isfinite(upper)
+    moved = bounded & ((lower == upper) | (np.abs(data) <= smallest_entry))
+    if not moved.any():
+        return model
+    ends = np.stack([data[moved] * lower[moved], data[moved] * upper[moved]])
+    least, most = np.zeros(model.row_count), np.zeros(model.row_count)
+    np.add.at(least, places[moved], ends.min(axis=0))
+    np.add.at(most, places[moved], ends.max(axis=0))
+    # Rows have size one: what is below their own rounding would only turn equalities into hair-thin ranges.
+    most = np.where(most - least <= _ROUNDING, least, most)
+    matrix = model.matrix.copy()
+    matrix.data[moved] = 0.0
+    matrix.eliminate_zeros()
+    return replace(model, matrix=matrix, row_lower=model.row_lower - most, row_upper=model.row_upper - least)
+
+
+def _exponent(values: Array) -> Exponents:
+    """floor(log2 |value|), exactly; far below all others for zero."""
+    exponents: Exponents = np.where(values == 0.0, _NO_SIZE, np.frexp(values)[1] - 1).astype(np.int32)
+    return exponents
+
+
+def _row_of_entry(model: Model) -> Index:
+    counts: Index = np.diff(model.matrix.indptr).astype(np.int64)
+    return np.repeat(np.arange(model.row_count, dtype=np.int64), counts)
+
+
+def _finite(side: Array) -> Array:
+    return np.where(np.isfinite(side), np.abs(side), 0.0)
