@@ -45,7 +45,7 @@ def test_step_bounds_contain_every_sample(seed: int, hidden: list[int], constrai
         return
     units, outputs = network.evaluate(samples)
     for by_lp in (True, False):
-        bounds = bound_step(network, lower, upper, constraints, 3, np.zeros(3, dtype=bool), by_lp)
+        bounds = bound_step(network, lower, upper, constraints, 3, np.zeros(3, dtype=bool), np.inf if by_lp else 0.0)
         assert (bounds.input_lower <= samples).all()
         assert (samples <= bounds.input_upper).all()
         assert (bounds.unit_lower <= units).all()
@@ -61,7 +61,7 @@ def test_lp_bounds_are_never_looser_than_intervals(seed: int) -> None:
     network = random_network(rng, 3, [5, 5], 2)
     lower, upper = -np.ones(3), np.ones(3)
     with_lp = bound_step(network, lower, upper, [], 3, np.zeros(3, dtype=bool))
-    without = bound_step(network, lower, upper, [], 3, np.zeros(3, dtype=bool), units_by_lp=False)
+    without = bound_step(network, lower, upper, [], 3, np.zeros(3, dtype=bool), deadline=0.0)
     assert (with_lp.unit_lower >= without.unit_lower - 1e-9).all()
     assert (with_lp.unit_upper <= without.unit_upper + 1e-9).all()
     assert (with_lp.output_upper <= without.output_upper + 1e-6).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -38,7 +39,7 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        return self.max_violation <= TOLERANCE
+        return self.max_violation <= TOLERANCE and math.isfinite(self.reward)
 
 
 def check(problem: Problem, trajectory: Trajectory) -> CheckReport:
@@ -54,7 +55,7 @@ def _violations(problem: Problem, trajectory: Trajectory) -> Iterator[Violation]
     states, actions, auxiliaries = trajectory.states, trajectory.actions, trajectory.auxiliaries
     initial = np.maximum(problem.initial_lower - states[0], states[0] - problem.initial_upper)
     for variable, amount in zip(problem.states, initial, strict=True):
-        yield Violation(f"initial value of {variable.name}", 1, float(amount))
+        yield _worst(f"initial value of {variable.name}", np.array([amount]), 1)
     yield from _domain(problem.states, states)
     yield from _domain(problem.actions, actions)
     yield from _domain(problem.auxiliaries, auxiliaries)
@@ -88,5 +89,6 @@ def _rows(constraints: Sequence[Constraint], w: Array, first_step: int) -> Itera
 
 
 def _worst(text: str, amounts: Array, first_step: int) -> Violation:
+    amounts = np.where(np.isnan(amounts), np.inf, amounts)  # a state that is not a number violates everything
     at = int(np.argmax(amounts))
     return Violation(text, first_step + at, float(amounts[at]))

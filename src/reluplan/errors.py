@@ -31,6 +31,12 @@ class InfeasibleError(ReluplanError):
     exit_code = 2
 
 
+class OutOfTimeError(ReluplanError):
+    """The time limit ended before there was anything to show."""
+
+    exit_code = 3
+
+
 class NumericalError(ReluplanError):
     """Floating-point trouble that was detected and cannot be worked around."""
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+ROUNDOFF = 2.0**-52
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,14 @@ class PiecewiseLinear:
     def is_constant(self) -> bool:
         return not self.terms and not self.coefficients.any()
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether every number in it is finite."""
+        own = np.isfinite(self.coefficients).all() and np.isfinite(self.constant)
+        return bool(own) and all(
+            np.isfinite(term.weight) and all(argument.is_finite for argument in term.arguments) for term in self.terms
+        )
+
     def support(self) -> NDArray[np.bool_]:
         """Which entries of w the function reads, shape (width,)."""
         read: NDArray[np.bool_] = self.coefficients != 0.0
@@ -74,10 +83,18 @@ class PiecewiseLinear:
         return self + -other
 
     def __mul__(self, factor: float) -> PiecewiseLinear:
-        if factor == 0.0:
-            return PiecewiseLinear.constant_of(0.0, self.width)
-        terms = tuple(MaxTerm(factor * term.weight, term.arguments) for term in self.terms)
-        return PiecewiseLinear(factor * self.coefficients, factor * self.constant, terms)
+        weights = [factor * term.weight for term in self.terms]
+        return self._with(factor * self.coefficients, factor * self.constant, weights)
+
+    def __truediv__(self, divisor: float) -> PiecewiseLinear:
+        weights = [term.weight / divisor for term in self.terms]
+        return self._with(self.coefficients / divisor, self.constant / divisor, weights)
+
+    def _with(self, coefficients: Array, constant: float, weights: Sequence[float]) -> PiecewiseLinear:
+        """The same maxima with other numbers; one of weight zero goes, since 0 · inf is not a number."""
+        pairs = zip(weights, self.terms, strict=True)
+        terms = tuple(MaxTerm(weight, term.arguments) for weight, term in pairs if weight != 0.0)
+        return PiecewiseLinear(coefficients, constant, terms)
 
     def evaluate(self, w: Array) -> Array:
         """g at every row of w, shape (..., width) to (...)."""
@@ -127,7 +144,8 @@ class MaxTerm:
             mean = np.mean([argument.coefficients for argument in self.arguments], axis=0)
             offset = float(np.mean([argument.constant for argument in self.arguments]))
             low = np.maximum(low, affine_bounds(mean, lower, upper)[0] + offset)
-        return low, highs.max(axis=-1)
+        high = highs.max(axis=-1)
+        return np.minimum(low, high), high
 
     def argument_bounds(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Bounds of each argument, two arrays of shape (..., number of arguments)."""
@@ -136,12 +154,15 @@ class MaxTerm:
 
 
 def affine_bounds(coefficients: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
-    """Interval bounds of coefficients · w; only non-zero coefficients are touched, since 0 · inf is not a number."""
+    """Interval bounds of coefficients · w, rounded outward; only non-zero coefficients are touched, since 0 · inf is
+    not a number."""
     used = np.flatnonzero(coefficients)
     c = coefficients[used]
     at_lower, at_upper = c * lower[..., used], c * upper[..., used]
-    low = np.where(c > 0.0, at_lower, at_upper).sum(axis=-1)
-    high = np.where(c > 0.0, at_upper, at_lower).sum(axis=-1)
+    size = np.maximum(np.abs(at_lower), np.abs(at_upper))
+    rounding = ROUNDOFF * (len(used) + 2) * np.where(np.isfinite(size), size, 0.0).sum(axis=-1)
+    low = np.where(c > 0.0, at_lower, at_upper).sum(axis=-1) - rounding
+    high = np.where(c > 0.0, at_upper, at_lower).sum(axis=-1) + rounding
     return np.asarray(low), np.asarray(high)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -30,18 +31,24 @@ def extract(plan_model: PlanModel, x: Array) -> Trajectory:
     return simulate(problem, initial, actions, auxiliaries)
 
 
-def repairs(plan_model: PlanModel, x: Array, time_limit: float) -> Iterator[Trajectory]:
+def repairs(plan_model: PlanModel, x: Array, deadline: float) -> Iterator[Trajectory]:
     """Exact plans near a solution vector x.
 
     With every integer column fixed the model is an LP without big-M leaks: its optimum is the best plan of that
     pattern. First the solver's own integers, then those of the simulated trajectory; constraints and roundings move
-    inward by growing margins, so that what was feasible within tolerances is feasible when simulated.
+    inward by growing margins, so that what was feasible within tolerances is feasible when simulated. Ends at the
+    deadline (of time.monotonic); a Ctrl-C during an LP is raised.
     """
     simulated = plan_model.assignment(extract(plan_model, x))
     for margin in MARGINS:
         for pattern in (x, simulated):
+            remaining = deadline - time.monotonic()
+            if remaining <= 0.0:
+                return
             model = _fixed_pattern(plan_model, pattern, margin)
-            outcome = HighsSolver().solve(model, SolveOptions(time_limit=time_limit))
+            outcome = HighsSolver().solve(model, SolveOptions(time_limit=remaining))
+            if outcome.message == "interrupted":
+                raise KeyboardInterrupt
             if outcome.solution is not None:
                 yield extract(plan_model, outcome.solution)
 

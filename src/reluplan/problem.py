@@ -151,7 +151,9 @@ class Problem:
         """The rounding of `next_states`, alone."""
         if not self.discrete_states.any():
             return predictions
-        rounded = np.where(self.discrete_states, np.floor(predictions + 0.5), predictions)
+        floor = np.floor(predictions)
+        nearest = floor + (predictions - floor >= 0.5)  # exact, unlike floor(p + 1/2) just below a half
+        rounded = np.where(self.discrete_states, nearest, predictions)
         return np.where(self.boolean_states, np.clip(rounded, 0.0, 1.0), rounded)
 
     def fingerprint(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from reluplan.files import write_atomically
 from reluplan.plan_file import plan_csv
+from reluplan.potentials.potential_set import PotentialSet
 from reluplan.problem import Problem
 from reluplan.run import Run
 from reluplan.simulate import Trajectory
@@ -30,6 +31,7 @@ class PlanResult:
     trajectory: Trajectory | None
     bound: float | None
     fields: dict[str, Any]
+    potentials: PotentialSet | None = None
 
     @property
     def reward(self) -> float | None:
@@ -49,12 +51,17 @@ class PlanResult:
         return json.dumps({"status": self.status, "reward": self.reward, "bound": self.bound, **self.fields}, indent=2)
 
     def write(self, folder: str | Path, log: str = "") -> None:
-        """Write result.json, plan.csv (removed if this run has no plan) and log.txt into a run directory."""
+        """Write result.json, plan.csv and potentials.json (removed if this run has none) and log.txt into a folder."""
         folder = Path(folder)
+        (folder / "result.json").unlink(missing_ok=True)  # never an old result beside a new plan
         if self.trajectory is not None:
             write_atomically(folder / "plan.csv", plan_csv(self.problem, self.trajectory))
         else:
             (folder / "plan.csv").unlink(missing_ok=True)
+        if self.potentials is not None:
+            self.potentials.save(folder / "potentials.json")
+        else:
+            (folder / "potentials.json").unlink(missing_ok=True)
         write_atomically(folder / "log.txt", log)
         write_atomically(folder / "result.json", self.to_json() + "\n")
 
@@ -67,6 +74,7 @@ def summarise(run: Run, method: str, solver: str, seed: int, versions: dict[str,
         status=_status(run),
         trajectory=run.best,
         bound=bound,
+        potentials=run.potentials,
         fields={
             "absolute_gap": run.absolute_gap,
             "gap": run.gap,

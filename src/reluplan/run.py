@@ -9,11 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from reluplan.check import check
+from reluplan.potentials.potential_set import PotentialSet
 from reluplan.problem import Problem
 from reluplan.simulate import Trajectory
 
 BOUND_MARGIN = 1e-6
 """Relative margin added to every bound that rests on a solver's floating-point proof."""
+
+EXPLAINED = 1e-4
+"""A plan that uses the tolerance on its constraints may beat a bound by this much (relative), no more."""
 
 STAGES = ("bounds", "potentials", "primal", "milp")
 """Stages that every result lists, run or not."""
@@ -54,8 +58,8 @@ class Clock:
 class Run:
     """Collects plans and bounds from every stage; only checked plans and proven bounds come in.
 
-    The bound margin: each accepted bound b is stored as b + margin, margin = 1e-6 · max(1, |b|), which covers the
-    tolerances of the LP solves behind it.
+    The bound margin: each accepted bound b is stored as b + margin, margin at least 1e-6 · max(1, |b|), which covers
+    the tolerances of the LP solves behind it.
     """
 
     problem: Problem
@@ -74,6 +78,7 @@ class Run:
     closed_nodes: int = 0
     stage_name: str = "start"
     notes: list[str] = field(default_factory=list)
+    potentials: PotentialSet | None = None
 
     @property
     def reward(self) -> float | None:
@@ -100,7 +105,7 @@ class Run:
     def stage(self, name: str) -> Iterator[None]:
         """Times a stage; stages of the same name add up."""
         self.stage_name, began = name, time.monotonic()
-        self.tell(f"{name} begins")
+        self.tell("begins")
         try:
             yield
         finally:
@@ -108,10 +113,21 @@ class Run:
             self.stage_seconds[name] = self.stage_seconds.get(name, 0.0) + spent
 
     def tell(self, message: str) -> None:
-        """Report progress to whoever listens."""
-        if self.on_event is not None:
-            bound = None if math.isinf(self.bound) else self.bound
+        """Report progress to whoever listens; a listener that fails is not told again, and loses us nothing."""
+        if self.on_event is None:
+            return
+        bound = None if math.isinf(self.bound) else self.bound
+        try:
             self.on_event(Event(self.clock.elapsed, self.stage_name, message, self.reward, bound))
+        except Exception as error:
+            self.on_event = None
+            self.note(f"progress is no longer shown: {type(error).__name__}: {error}")
+
+    def note(self, text: str) -> None:
+        """Something that the result must say, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+            self.tell(text)
 
     def offer_plan(self, trajectory: Trajectory, source: str) -> bool:
         """Accept a simulated plan if it satisfies every constraint and is better than the best; True if so."""
@@ -119,21 +135,42 @@ class Run:
         if not report.ok or (self.reward is not None and trajectory.total_reward <= self.reward):
             return False
         self.best, self.max_violation = trajectory, report.max_violation
+        self._reconcile()
         self._record()
-        self.tell(f"plan with reward {trajectory.total_reward:.6g} from {source}")
+        self.tell(f"plan with reward {trajectory.total_reward:.10g} from {source}")
         return True
 
-    def offer_bound(self, value: float, source: str) -> bool:
-        """Accept a proven upper bound of the optimal reward if it is better than the best; True if so."""
+    def offer_bound(self, value: float, source: str, margin: float = 0.0) -> bool:
+        """Accept a proven upper bound of the optimal reward if it is better than the best; True if so.
+
+        margin: the error that the proof may carry, if that is more than 1e-6 · max(1, |value|).
+        """
         if math.isnan(value) or math.isinf(value):
             return False
-        margin = BOUND_MARGIN * max(1.0, abs(value))
+        margin = max(margin, BOUND_MARGIN * max(1.0, abs(value)))
         if value + margin >= self.bound:
             return False
+        before = self.bound, self.bound_margin
         self.bound, self.bound_margin = value + margin, margin
+        if not self._reconcile():
+            self.bound, self.bound_margin = before if before[0] >= (self.reward or -math.inf) else (math.inf, 0.0)
+            return False
         self._record()
-        self.tell(f"bound {self.bound:.6g} from {source}")
+        self.tell(f"bound {self.bound:.10g} from {source}")
         return True
+
+    def _reconcile(self) -> bool:
+        """No bound stands below a checked plan: what tolerances explain is lifted, the rest is wrong and dropped."""
+        if self.reward is None or self.reward <= self.bound:
+            return True
+        excess = self.reward - self.bound
+        explained = self.bound_margin if self.max_violation <= 1e-9 else EXPLAINED * max(1.0, abs(self.reward))
+        if excess <= max(explained, self.bound_margin):
+            self.bound = self.reward
+            return True
+        self.note(f"a bound of {self.bound:.10g} was dropped: a checked plan has reward {self.reward:.10g}")
+        self.bound, self.bound_margin = math.inf, 0.0
+        return False
 
     def count_nodes(self, open_nodes: int, closed_nodes: int) -> None:
         self.open_nodes, self.closed_nodes = open_nodes, closed_nodes

@@ -10,6 +10,7 @@ from reluplan.network import Layer
 Array = NDArray[np.float64]
 
 RELATIVE_MARGIN = 1e-7
+ROUNDOFF = 2.0**-52
 
 
 def layer_interval(layer: Layer, lower: Array, upper: Array) -> tuple[Array, Array]:
@@ -17,7 +18,9 @@ def layer_interval(layer: Layer, lower: Array, upper: Array) -> tuple[Array, Arr
     positive, negative = np.maximum(layer.weights, 0.0), np.minimum(layer.weights, 0.0)
     low = _product(positive, lower) + _product(negative, upper) + layer.bias
     high = _product(positive, upper) + _product(negative, lower) + layer.bias
-    return round_outward(low, high)
+    reach = np.maximum(_finite(np.abs(lower)), _finite(np.abs(upper)))
+    rounding = ROUNDOFF * (layer.weights.shape[1] + 2) * (np.abs(layer.weights) @ reach + np.abs(layer.bias))
+    return round_outward(low - rounding, high + rounding)
 
 
 def round_outward(lower: Array, upper: Array) -> tuple[Array, Array]:
@@ -26,8 +29,12 @@ def round_outward(lower: Array, upper: Array) -> tuple[Array, Array]:
 
 
 def _margin(values: Array) -> Array:
-    finite = np.where(np.isfinite(values), np.abs(values), 0.0)
-    return np.maximum(RELATIVE_MARGIN * finite, 1e-9)
+    return np.maximum(RELATIVE_MARGIN * _finite(np.abs(values)), 1e-9)
+
+
+def _finite(values: Array) -> Array:
+    """Zero in place of what is infinite."""
+    return np.where(np.isfinite(values), values, 0.0)
 
 
 def _product(matrix: Array, values: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,12 +43,12 @@ def bound_step(
     constraints: list[Constraint],
     width: int,
     discrete: NDArray[np.bool_],
-    units_by_lp: bool = True,
+    deadline: float = math.inf,
 ) -> StepBounds:
     """Bounds of every unit and output for inputs in [lower, upper] that satisfy the constraints.
 
     Layer by layer: interval bounds first, then the LP relaxation for the units that the interval left unstable
-    (unless `units_by_lp` is off, to save time) and for the outputs.
+    (until the deadline, of time.monotonic) and for the outputs.
     The relaxation of an unstable unit with bounds l < 0 < u is the triangle P >= 0, P >= In, P <= u (In − l)/(u − l).
     Constraints read w = (s, a, x, ...) of the given width; only rows over (s, a, x) are passed.
     Raises InfeasibleError if no input satisfies the constraints.
@@ -58,10 +59,10 @@ def bound_step(
     relaxation = _Relaxation(lp, lower, upper)
     unit_bounds = []
     for layer in network.hidden:
-        low, high = relaxation.bound(layer, only_unstable=True, use_lp=units_by_lp)
+        low, high = relaxation.bound(layer, only_unstable=True, deadline=deadline)
         relaxation.add_relus(layer, low, high)
         unit_bounds.append((low, high))
-    output = relaxation.bound(network.output, only_unstable=False, use_lp=True)
+    output = relaxation.bound(network.output, only_unstable=False)
     none = np.zeros(0)
     return StepBounds(
         lower,
@@ -90,7 +91,7 @@ def round_discrete(lower: Array, upper: Array, discrete: NDArray[np.bool_]) -> t
     """Move the bounds of discrete variables inward to integers."""
     lower = np.where(discrete, np.ceil(lower - 1e-6), lower)
     upper = np.where(discrete, np.floor(upper + 1e-6), upper)
-    if (lower > upper).any():
+    if (discrete & (lower > upper)).any():
         raise InfeasibleError("no integer value is left for a discrete variable")
     return lower, upper
 
@@ -119,13 +120,13 @@ class _Relaxation:
         self._lower, self._upper = lower, upper
         self._positions = np.arange(len(lower))
 
-    def bound(self, layer: Layer, only_unstable: bool, use_lp: bool) -> tuple[Array, Array]:
-        """Bounds of a layer's pre-activations, by interval and then, where asked, by LP."""
+    def bound(self, layer: Layer, only_unstable: bool, deadline: float = math.inf) -> tuple[Array, Array]:
+        """Bounds of a layer's pre-activations, by interval and then, until the deadline, by LP."""
         low, high = layer_interval(layer, self._lower, self._upper)
-        if use_lp:
-            for unit in range(layer.unit_count):
-                if only_unstable and (high[unit] <= 0.0 or low[unit] >= 0.0):
-                    continue
+        for unit in range(layer.unit_count):
+            if time.monotonic() > deadline:
+                break
+            if not only_unstable or low[unit] < 0.0 < high[unit]:
                 low[unit], high[unit] = self._bound_unit(layer, unit, low[unit], high[unit], only_unstable)
         return low, high
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.bounds.lp import StepBounds, bound_step, constraint_lp, round_discrete, tighten_box
-from reluplan.errors import InfeasibleError, InputError
+from reluplan.bounds.lp import StepBounds, bound_step, constraint_lp, tighten_box
+from reluplan.errors import InfeasibleError, InputError, OutOfTimeError
 from reluplan.expression import Constraint
 from reluplan.problem import Problem
 
@@ -44,13 +43,11 @@ class HorizonBounds:
         return unstable
 
 
-def reachable_bounds(
-    problem: Problem, deadline: float = np.inf, on_step: Callable[[int], None] | None = None
-) -> HorizonBounds:
+def reachable_bounds(problem: Problem, deadline: float = np.inf, last_moment: float = np.inf) -> HorizonBounds:
     """S_1 = I; S_{t+1} = box of F over S_t and C, intersected with the state bounds; and every neuron's bounds.
 
-    Sound at every moment: after the deadline (of time.monotonic) neurons get interval bounds only. The network is
-    stationary, so equal boxes share one computation.
+    After the deadline (of time.monotonic) neurons get interval bounds only, which are valid but loose; after the last
+    moment OutOfTimeError is raised. The network is stationary, so equal boxes share one computation.
     """
     layout = problem.layout
     constraints = _input_constraints(problem)
@@ -61,13 +58,13 @@ def reachable_bounds(
         rows = constraints + (list(problem.initial_constraints) if t == 0 else [])
         key = lower.tobytes() + upper.tobytes() + bytes([t == 0])
         if key not in cache:
-            cache[key] = _bound_one(problem, t, lower, upper, rows, time.monotonic() < deadline)
+            if time.monotonic() > last_moment:
+                raise OutOfTimeError(f"the time limit ended after the bounds of {t} of {problem.horizon} steps")
+            cache[key] = _bound_one(problem, t, lower, upper, rows, deadline)
         step = cache[key]
         _check_finite(problem, t, step)
         steps.append(step)
         lower, upper = _input_box(problem, *_next_box(problem, t, step))
-        if on_step is not None:
-            on_step(t)
     final = _final_box(problem, lower, upper)
     return _collect(steps, final, layout.states, layout.actions, layout.auxiliaries)
 
@@ -84,11 +81,11 @@ def _input_box(problem: Problem, state_lower: Array, state_upper: Array) -> tupl
 
 
 def _bound_one(
-    problem: Problem, t: int, lower: Array, upper: Array, rows: list[Constraint], units_by_lp: bool
+    problem: Problem, t: int, lower: Array, upper: Array, rows: list[Constraint], deadline: float
 ) -> StepBounds:
     discrete = np.array([v.is_discrete for v in problem.input_variables], dtype=bool)
     try:
-        return bound_step(problem.dynamics, lower, upper, rows, problem.layout.width, discrete, units_by_lp)
+        return bound_step(problem.dynamics, lower, upper, rows, problem.layout.width, discrete, deadline)
     except InfeasibleError as error:
         raise InfeasibleError(
             f"{problem.source}: no plan exists: at step {t + 1} no state and action within the proven bounds "
@@ -96,16 +93,19 @@ def _bound_one(
         ) from None
 
 
-def _next_box(problem: Problem, t: int, step: StepBounds) -> tuple[Array, Array]:
-    """The box of s' after rounding discrete states and applying the state bounds."""
-    low, high = np.array(step.output_lower), np.array(step.output_upper)
-    low, high = _snap_outward(low, high)
-    low = np.where(problem.discrete_states, np.floor(low + 0.5 - 1e-6), low)
-    high = np.where(problem.discrete_states, np.floor(high + 0.5 + 1e-6), high)
+def predicted_box(problem: Problem, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """The box of s' for predictions in a box (..., n): discrete states rounded, state bounds applied."""
+    low = np.where(problem.discrete_states, np.floor(lower + 0.5 - 1e-6), lower)
+    high = np.where(problem.discrete_states, np.floor(upper + 0.5 + 1e-6), upper)
     low = np.where(problem.boolean_states, np.clip(low, 0.0, 1.0), low)
     high = np.where(problem.boolean_states, np.clip(high, 0.0, 1.0), high)
     declared_low, declared_high = problem.box(problem.states)
-    low, high = np.maximum(low, declared_low), np.minimum(high, declared_high)
+    return np.maximum(low, declared_low), np.minimum(high, declared_high)
+
+
+def _next_box(problem: Problem, t: int, step: StepBounds) -> tuple[Array, Array]:
+    """The box of s', or a proof that there is none."""
+    low, high = predicted_box(problem, *_snap_outward(step.output_lower, step.output_upper))
     for variable, a, b in zip(problem.states, low, high, strict=True):
         if a > b + 1e-6 * max(1.0, abs(b)):
             raise InfeasibleError(
@@ -133,7 +133,7 @@ def _final_box(problem: Problem, lower: Array, upper: Array) -> tuple[Array, Arr
     goal = list(problem.goal)
     try:
         lp = constraint_lp(lower, upper, goal, problem.layout.width)
-        return round_discrete(*tighten_box(lp, lower, upper, goal, discrete), discrete)
+        return tighten_box(lp, lower, upper, goal, discrete)
     except InfeasibleError:
         raise InfeasibleError(
             f"{problem.source}: no plan exists: no state that is reachable within {problem.horizon} steps satisfies "
@@ -142,15 +142,18 @@ def _final_box(problem: Problem, lower: Array, upper: Array) -> tuple[Array, Arr
 
 
 def _check_finite(problem: Problem, t: int, step: StepBounds) -> None:
-    """Every neuron that may switch needs finite bounds; if not, name the variables that are to blame."""
+    """Every neuron that may switch, and every prediction that is rounded, needs finite bounds; if not, say why."""
     unstable = (step.unit_lower < 0.0) & (step.unit_upper > 0.0)
-    if np.isfinite(step.unit_lower[unstable]).all() and np.isfinite(step.unit_upper[unstable]).all():
+    ends = [step.unit_lower[unstable], step.unit_upper[unstable]]
+    ends += [step.output_lower[problem.boolean_states], step.output_upper[problem.boolean_states]]
+    if np.isfinite(np.concatenate(ends)).all():
         return
     endless = np.isinf(step.input_lower) | np.isinf(step.input_upper)
-    names = [v.name for v, e in zip(problem.input_variables, endless, strict=True) if e]
+    names = [repr(v.name) for v, e in zip(problem.input_variables, endless, strict=True) if e]
+    reason = f"{', '.join(names)} can take any value there" if names else "the values grow beyond all measure"
     raise InputError(
-        f"{problem.source}: the network has neurons without finite bounds at step {t + 1}, because "
-        f"{', '.join(repr(name) for name in names)} can take any value there; give it bounds = [lower, upper]"
+        f"{problem.source}: the network has neurons or predictions without finite bounds at step {t + 1}, because "
+        f"{reason}; give bounds = [lower, upper] to {', '.join(names) or 'the states'}"
     )
 
 

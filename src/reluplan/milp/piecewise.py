@@ -14,6 +14,8 @@ from reluplan.milp.model import Index, ModelBuilder
 from reluplan.piecewise import MaxTerm, PiecewiseLinear
 
 Array = NDArray[np.float64]
+TIE = 1e-9
+"""An argument this close (relative) to attaining the maximum is kept: rounding must not decide."""
 
 
 class Side(Enum):
@@ -99,7 +101,7 @@ class PiecewiseEncoder:
     def _encode_max(self, term: MaxTerm, side: Side, name: str) -> Index:
         low, high = term.bounds(self.lower, self.upper)
         lows, highs = term.argument_bounds(self.lower, self.upper)
-        possible = highs >= low[:, None]
+        possible = highs >= low[:, None] - TIE * np.maximum(1.0, np.abs(highs))
         value = self.builder.add_columns(low, high, name=name)
         arguments = [self.encode(g, side, f"{name}_arg{j}") for j, g in enumerate(term.arguments)]
         if side is not Side.BELOW:

@@ -13,15 +13,22 @@ from reluplan.network import ReluNetwork
 Array = NDArray[np.float64]
 
 NARROW = 1e-6
-"""A unit that can exceed its relaxation by less than this gets no binary: the relaxation alone is exact enough."""
+"""A unit whose bounds reach beyond zero by less than this share of its range gets no binary: its triangle relaxation
+is exact to this share."""
+
+
+def needs_binary(low: Array, high: Array) -> NDArray[np.bool_]:
+    """Which units with pre-activations in [low, high] need a binary."""
+    wide: NDArray[np.bool_] = np.minimum(high, -low) > NARROW * (high - low)
+    return wide
 
 
 @dataclass(frozen=True, eq=False)
 class StepColumns:
     """Columns of one step's units, -1 where a unit has none.
 
-    outputs: P_u. binaries: b_u. predictions: the outputs of the network as affine forms, matrix (n, k) over
-    `base` columns plus offset (n,).
+    outputs: P_u. binaries: b_u. Affine forms over the `base` columns (k,): the predictions F, matrix (n, k) and offset
+    (n,), and every unit's output P, unit_matrix (relu_count, k) and unit_offset (relu_count,).
     """
 
     outputs: Index
@@ -29,6 +36,8 @@ class StepColumns:
     base: Index
     matrix: Array
     offset: Array
+    unit_matrix: Array
+    unit_offset: Array
 
 
 def encode_network(
@@ -59,7 +68,7 @@ def encode_network(
         outputs[units][unstable], binaries[units][unstable] = block.encode()
         affine.extend(matrix, offset, on=low >= 0.0, unstable=unstable, columns=outputs[units][unstable])
     matrix, offset = affine.image(network.output.weights, network.output.bias)
-    return StepColumns(outputs, binaries, affine.base, matrix, offset)
+    return StepColumns(outputs, binaries, affine.base, matrix, offset, *affine.units())
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +86,7 @@ class _ReluBlock:
     def encode(self) -> tuple[Index, Index]:
         """Append columns and rows; returns the columns of P and of b (-1 for units too narrow to need one)."""
         outputs = self.builder.add_columns(np.zeros(len(self.low)), self.high, name=lambda i: f"relu_{self.names[i]}")
-        wide = np.minimum(self.high, -self.low) > NARROW
+        wide = needs_binary(self.low, self.high)
         named = [name for name, w in zip(self.names, wide, strict=True) if w]
         binaries = np.full(len(self.low), -1, dtype=np.int64)
         binaries[wide] = self.builder.add_columns(
@@ -111,12 +120,17 @@ class _Affine:
 
     def __init__(self, inputs: Index) -> None:
         self.base = inputs
+        self._input_count = len(inputs)
         self._matrix = np.eye(len(inputs))
         self._offset = np.zeros(len(inputs))
 
     def image(self, weights: Array, bias: Array) -> tuple[Array, Array]:
         """weights · values + bias as (matrix over base, offset)."""
         return weights @ self._matrix, weights @ self._offset + bias
+
+    def units(self) -> tuple[Array, Array]:
+        """The units' outputs as (matrix over base, offset)."""
+        return self._matrix[self._input_count :], self._offset[self._input_count :]
 
     def extend(self, matrix: Array, offset: Array, on: NDArray[np.bool_], unstable: Index, columns: Index) -> None:
         """Append a layer's outputs: the form itself where on, a new column where unstable, zero elsewhere."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,20 @@ from reluplan.problem import Problem, Variable
 from reluplan.simulate import Trajectory, step_vectors
 
 Array = NDArray[np.float64]
+
+
+class Extension(Protocol):
+    """Further columns and rows for a plan model, appended before it is built."""
+
+    def extend(
+        self, builder: ModelBuilder, steps: Sequence[StepColumns], bounds: HorizonBounds, reward: LinearForm
+    ) -> None:
+        """Append columns and rows; steps and reward say where the network and R_t stand."""
+        ...
+
+    def fill(self, x: Array, units: Array) -> None:
+        """Write the values of the appended columns for pre-activations (H, relu_count) into a solution vector."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +53,7 @@ class PlanModel:
     inner_rows: Index
     step_maxima: tuple[MaxColumns, ...]
     final_maxima: tuple[MaxColumns, ...]
+    extension: Extension | None = None
 
     @property
     def horizon(self) -> int:
@@ -58,14 +74,23 @@ class PlanModel:
         last = _state_vector(self.problem, trajectory.states[-1:], trajectory.auxiliaries[-1:])
         for maximum in self.final_maxima:
             maximum.fill(x, last)
+        if self.extension is not None:
+            self.extension.fill(x, units)
         return x
 
 
-def unroll(problem: Problem, bounds: HorizonBounds, big_m: float | None = None, named: bool = False) -> PlanModel:
+def unroll(
+    problem: Problem,
+    bounds: HorizonBounds,
+    big_m: float | None = None,
+    named: bool = False,
+    extension: Extension | None = None,
+) -> PlanModel:
     """max Σ_t R_t subject to I, C (t = 1..H), G and the network of every step.
 
     big_m: one constant in place of every neuron's own bounds, as in the published baseline; stable units then keep
     their binaries. Only for comparison: it is slow, and the solver's tolerances leak through it.
+    extension: rows beyond the base model, such as reward potentials.
     """
     builder = ModelBuilder(named)
     columns = _variable_columns(builder, problem, bounds, declared_only=big_m is not None)
@@ -94,10 +119,12 @@ def unroll(problem: Problem, bounds: HorizonBounds, big_m: float | None = None, 
     reward = encoder.encode(problem.reward, Side.BELOW, "reward")
     builder.add_cost(reward.columns, reward.coefficients)
     builder.offset = reward.constant * problem.horizon
+    if extension is not None:
+        extension.extend(builder, steps, bounds, reward)
     return PlanModel(
         problem, builder.build(), states, actions, auxiliaries,
         np.array([step.outputs for step in steps]), np.array([step.binaries for step in steps]),
-        reward, np.concatenate(inner_rows), (*encoder.maxima, *initial.maxima), tuple(final.maxima),
+        reward, np.concatenate(inner_rows), (*encoder.maxima, *initial.maxima), tuple(final.maxima), extension,
     )  # fmt: skip
 
 
