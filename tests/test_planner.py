@@ -127,7 +127,7 @@ def test_a_plan_that_violates_a_constraint_when_simulated_is_repaired() -> None:
     run = Run(problem, Clock(), GAP)
     assert not run.offer_plan(extract(model, x), "the test")
     assert run.best is None
-    assert any(run.offer_plan(repaired, "repair") for repaired in repairs(model, x, 10.0))
+    assert any(run.offer_plan(repaired, "repair") for repaired in repairs(model, x, math.inf))
     assert run.reward == pytest.approx(1.0, abs=1e-4)
 
 

@@ -13,6 +13,8 @@ from reluplan.simulate import Trajectory, simulate
 
 if TYPE_CHECKING:
     from reluplan.planner import plan
+    from reluplan.potentials.compute import reward_potentials
+    from reluplan.potentials.potential_set import PotentialSet
     from reluplan.result import PlanResult
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "InfeasibleError",
     "InputError",
     "PlanResult",
+    "PotentialSet",
     "Problem",
     "ReluNetwork",
     "ReluplanError",
@@ -27,10 +30,16 @@ __all__ = [
     "Trajectory",
     "check",
     "plan",
+    "reward_potentials",
     "simulate",
 ]
 
-_HOMES = {"PlanResult": "reluplan.result", "plan": "reluplan.planner"}
+_HOMES = {
+    "PlanResult": "reluplan.result",
+    "PotentialSet": "reluplan.potentials.potential_set",
+    "plan": "reluplan.planner",
+    "reward_potentials": "reluplan.potentials.compute",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import platform
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
@@ -13,9 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.bounds.reach import HorizonBounds, reachable_bounds
-from reluplan.errors import InfeasibleError, InputError
+from reluplan.errors import InfeasibleError, InputError, OutOfTimeError
 from reluplan.milp.unroll import PlanModel, unroll
 from reluplan.polish import extract, repairs
+from reluplan.potentials.compute import compute_potentials, tell_rounds
+from reluplan.potentials.generate import PotentialSettings
+from reluplan.potentials.potential_set import PotentialSet
+from reluplan.potentials.strengthen import StrengtheningRows
 from reluplan.problem import Problem
 from reluplan.result import PlanResult, summarise
 from reluplan.run import Clock, Event, Run
@@ -24,9 +29,13 @@ from reluplan.solvers.base import Progress, SolveOptions, SolveResult, SolveStat
 from reluplan.solvers.isolated import IsolatedSolver
 
 Array = NDArray[np.float64]
-METHODS = ("auto", "base")
+METHODS = ("auto", "base", "potentials")
 BOUNDS_SHARE = 0.5
 """At most this share of the time limit goes into bounds before the solver starts."""
+POTENTIALS_SHARE = 0.3
+"""At most this share of what is left then goes into reward potentials."""
+MARGIN_PER_COLUMN = 1e-8
+"""Error of a MILP's bound for each column: reduced costs are right to about 1e-7 of a column's range, mostly better."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,12 @@ class PlanOptions:
     threads: int | None
     seed: int
     big_m: float | None
+    interval_count: int
+    potentials: PotentialSet | None
+
+    @property
+    def thread_count(self) -> int:
+        return min(self.threads or available_cores(), 4 * available_cores())
 
 
 def plan(
@@ -53,45 +68,60 @@ def plan(
     threads: int | None = None,
     seed: int = 0,
     big_m: float | None = None,
+    interval_count: int = 2,
+    potentials: PotentialSet | None = None,
     clock: Clock | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> PlanResult:
     """The best plan for a problem, with a proven bound on how much better any other could be.
 
     Stops at the time limit (seconds, all stages together) or at Ctrl-C with the best plan and bound so far; the
-    status says what is proven. gap: `optimal` means bound − reward <= gap · max(1, |reward|). threads: all cores by
-    default. big_m: only to reproduce the published baseline. clock: started earlier, if the limit counts from there.
+    status says what is proven. method: "base" is the paper's base model, "potentials" the model strengthened by reward
+    potentials with `interval_count` intervals per ReLU (computed, or given as `potentials`), "auto" the better one.
+    gap: `optimal` means bound − reward <= gap · max(1, |reward|); below 2e-6 it cannot be reached. threads: all cores
+    by default. big_m: only to reproduce the published baseline. clock: started earlier, if the limit counts from there.
 
     >>> from reluplan import Problem, plan
     >>> result = plan(Problem.load("examples/reservoir/problem.toml"), horizon=4)
     >>> result.status
     'optimal'
     """
-    options = PlanOptions(method, solver, time_limit, gap, threads, seed, big_m)
+    options = PlanOptions(method, solver, time_limit, gap, threads, seed, big_m, interval_count, potentials)
     _check_options(options)
     problem = problem if horizon is None else problem.with_horizon(horizon)
+    if potentials is not None:
+        potentials.require_fit(problem)
     run = Run(problem, clock or Clock(options.time_limit), options.gap, on_event)
     try:
-        _plan_base(run, options)
-    except InfeasibleError as error:
-        run.proven_infeasible = True
-        run.notes.append(str(error))
-        run.tell(str(error))
+        _plan(run, options)
     except KeyboardInterrupt:
         run.interrupted = True
-        run.tell("interrupted")
+    except InfeasibleError as error:
+        run.proven_infeasible = run.best is None
+        run.note(str(error))
+    except OutOfTimeError as error:
+        run.note(str(error))
+    except Exception as error:
+        if run.best is None and math.isinf(run.bound):
+            raise
+        run.note(f"stopped early: {error}")
     return summarise(run, options.method, options.solver, options.seed, _versions(options.solver))
 
 
-def _plan_base(run: Run, options: PlanOptions) -> None:
-    """The paper's base model: bounds, one MILP over the horizon, a solver, exact plans from its solutions."""
+def _plan(run: Run, options: PlanOptions) -> None:
+    """Bounds, potentials if asked for, one MILP over the horizon, exact plans from the solver's solutions."""
     with run.stage("bounds"):
-        bounds = reachable_bounds(run.problem, run.clock.deadline(BOUNDS_SHARE))
+        bounds = reachable_bounds(run.problem, run.clock.deadline(BOUNDS_SHARE), run.clock.deadline())
         run.tell(f"{int(bounds.unstable.sum())} of {bounds.unstable.size} ReLUs are unstable")
+    if options.method == "potentials":
+        with run.stage("potentials"):
+            run.potentials = options.potentials or _compute_potentials(run, bounds, options)
     with run.stage("model"):
-        plan_model = _build(run.problem, bounds, options.big_m)
+        plan_model = _build(run.problem, bounds, options.big_m, potentials=run.potentials)
         model = plan_model.model
         run.tell(f"{model.row_count} rows, {model.column_count} columns, {int(model.integer.sum())} integer")
+    if run.clock.remaining <= 0.0:
+        raise OutOfTimeError("the time limit ended before the solver could start")
     with run.stage("milp"):
         outcome = _solve(run, plan_model, options)
     with run.stage("polish"):
@@ -103,21 +133,40 @@ def build_model(problem: Problem, big_m: float | None = None, named: bool = Fals
     return _build(problem, reachable_bounds(problem), big_m, named)
 
 
-def _build(problem: Problem, bounds: HorizonBounds, big_m: float | None, named: bool = False) -> PlanModel:
+def _build(
+    problem: Problem,
+    bounds: HorizonBounds,
+    big_m: float | None,
+    named: bool = False,
+    potentials: PotentialSet | None = None,
+) -> PlanModel:
     if big_m is not None:
-        needed = max(float(abs(bounds.unit_lower).max()), float(abs(bounds.unit_upper).max()))
+        needed = float(np.abs([bounds.unit_lower, bounds.unit_upper]).max(initial=0.0))
         if big_m < needed:
             raise InputError(f"--big-m {big_m:g} would cut off plans: a neuron may reach {needed:g}; use a larger one")
-    return unroll(problem, bounds, big_m, named)
+    extension = None if potentials is None else StrengtheningRows(potentials.items)
+    return unroll(problem, bounds, big_m, named, extension)
+
+
+def _compute_potentials(run: Run, bounds: HorizonBounds, options: PlanOptions) -> PotentialSet:
+    settings = PotentialSettings(options.interval_count, threads=options.thread_count, seed=options.seed)
+    potentials = compute_potentials(
+        run.problem, bounds, settings, deadline=run.clock.deadline(POTENTIALS_SHARE), on_round=tell_rounds(run.tell)
+    )
+    run.tell(potentials.summary())
+    if potentials.report["interrupted"]:
+        raise KeyboardInterrupt
+    return potentials
 
 
 def _solve(run: Run, plan_model: PlanModel, options: PlanOptions) -> SolveResult:
     """Run the solver in a process of its own, taking over plans and bounds as it reports them."""
+    margin = MARGIN_PER_COLUMN * plan_model.model.column_count
 
     def listen(progress: Progress) -> None:
         run.count_nodes(progress.open_nodes, progress.closed_nodes)
         if progress.bound is not None:
-            run.offer_bound(progress.bound, options.solver)
+            run.offer_bound(progress.bound, options.solver, margin)
         if progress.solution is not None:
             run.offer_plan(extract(plan_model, progress.solution), options.solver)
 
@@ -126,54 +175,46 @@ def _solve(run: Run, plan_model: PlanModel, options: PlanOptions) -> SolveResult
         SolveOptions(
             time_limit=run.clock.remaining,
             gap=0.5 * options.gap,
-            threads=options.threads or available_cores(),
+            threads=options.thread_count,
             seed=options.seed,
             on_progress=listen,
         ),
     )
     run.count_nodes(outcome.open_nodes, outcome.closed_nodes)
+    run.offer_bound(outcome.dual_bound, options.solver, margin)
     run.interrupted = outcome.message == "interrupted"
+    if outcome.status in (SolveStatus.FEASIBLE, SolveStatus.NO_SOLUTION) and run.clock.remaining > 0.0:
+        run.note(f"{options.solver} stopped: {outcome.message}")
     return outcome
 
 
 def _finish(run: Run, plan_model: PlanModel, outcome: SolveResult) -> None:
-    """Take over the final answer: a proof of infeasibility, the dual bound, and an exact plan."""
-    if outcome.status is SolveStatus.INFEASIBLE and run.best is None:
-        raise InfeasibleError(
-            f"{run.problem.source}: the solver proved that no plan exists over {run.problem.horizon} steps"
-        )
+    """Take over the final answer: a proof of infeasibility, or an exact plan."""
+    if outcome.status is SolveStatus.INFEASIBLE:
+        if run.best is None:
+            raise InfeasibleError(
+                f"{run.problem.source}: the solver proved that no plan exists over {run.problem.horizon} steps"
+            )
+        run.note("the solver claimed that no plan exists, but one was found and checked")
     if outcome.status is SolveStatus.UNBOUNDED:
         raise InputError(
-            f"{run.problem.source}: the reward has no upper bound; give bounds = [lower, upper] to every action, state "
-            f"and auxiliary that it reads"
+            f"{run.problem.source}: the reward has no upper bound ({outcome.message}); give bounds = [lower, upper] to "
+            f"every action, state and auxiliary that it reads"
         )
-    run.offer_bound(outcome.dual_bound, "solver")
     if outcome.solution is None or outcome.objective is None:
         return
     run.offer_plan(extract(plan_model, outcome.solution), "solver")
     if run.reward is None or run.reward < outcome.objective - 1e-6 * max(1.0, abs(outcome.objective)):
         _repair(run, plan_model, outcome.solution)
-    _distrust_bound_below_plan(run)
 
 
 def _repair(run: Run, plan_model: PlanModel, solution: Array) -> None:
-    """Try exact plans near the solver's until one is accepted."""
-    for repaired in repairs(plan_model, solution, max(1.0, run.clock.remaining)):
-        if run.offer_plan(repaired, "repair") or run.clock.remaining <= 0.0:
-            return
-    if run.best is None:
-        run.notes.append("the solver's solution violates constraints when simulated, and could not be repaired")
-
-
-def _distrust_bound_below_plan(run: Run) -> None:
-    """A bound below the value of a plan in hand: within tolerances it is lifted, beyond them it is thrown away."""
-    if run.reward is None or run.reward <= run.bound:
+    """Try exact plans near the solver's until one is accepted; a second at least, even if the time is up."""
+    deadline = time.monotonic() + max(1.0, run.clock.remaining)
+    if any(run.offer_plan(repaired, "repair") for repaired in repairs(plan_model, solution, deadline)):
         return
-    if run.reward - run.bound > 1e-4 * max(1.0, abs(run.reward)):
-        run.notes.append(f"the bound {run.bound:g} was dropped: a checked plan has reward {run.reward:g}")
-        run.bound = math.inf
-    else:
-        run.bound = run.reward
+    if run.best is None:
+        run.note("the solver's solution violates constraints when simulated, and could not be repaired")
 
 
 def available_cores() -> int:
@@ -190,6 +231,10 @@ def _check_options(options: PlanOptions) -> None:
         raise InputError(f"the gap must be zero or positive, got {options.gap:g}")
     if options.threads is not None and options.threads < 1:
         raise InputError(f"the number of threads must be at least 1, got {options.threads}")
+    if options.interval_count < 1:
+        raise InputError(f"the number of intervals must be at least 1, got {options.interval_count}")
+    if options.big_m is not None and options.method == "potentials":
+        raise InputError("--big-m goes with --method base only")
     if options.big_m is not None and not 0.0 < options.big_m < math.inf:
         raise InputError(f"--big-m must be a positive number, got {options.big_m:g}")
     get_solver(options.solver)

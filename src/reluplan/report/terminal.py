@@ -9,6 +9,8 @@ import numpy as np
 
 from reluplan.check import TOLERANCE, CheckReport
 from reluplan.plan_file import StoredPlan
+from reluplan.potentials.potential_set import PotentialSet
+from reluplan.problem import Problem
 from reluplan.result import PlanResult
 from reluplan.simulate import Trajectory
 
@@ -16,7 +18,7 @@ STATUS_WORDS = {
     "optimal": "optimal: the plan is proven to be the best, within the gap",
     "feasible": "feasible: a plan, its optimality not proven within the limits",
     "infeasible": "infeasible: it is proven that no plan exists",
-    "no_plan": "no plan found within the limits",
+    "no_plan": "no plan found within the limits; it is not proven that there is none",
 }
 SHOWN_VIOLATIONS = 5
 
@@ -33,12 +35,14 @@ def print_result(result: PlanResult, folder: Path) -> None:
         print(f"gap      {fields['absolute_gap']:.6g} absolute, {result.gap:.3g} relative")
     nodes = fields["nodes"]
     print(f"time     {fields['seconds']:.1f} s, {nodes['closed']} nodes closed, {nodes['open']} open")
+    if fields["interrupted"]:
+        print("note     interrupted: this is what was known at that moment")
     for note in fields["notes"]:
         print(f"note     {note}")
     print(f"files    {folder}")
 
 
-def check_record(report: CheckReport, trajectory: Trajectory, stored: StoredPlan) -> dict[str, Any]:
+def check_record(problem: Problem, report: CheckReport, trajectory: Trajectory, stored: StoredPlan) -> dict[str, Any]:
     """A check as plain data: what the plan is worth and how far the file's own claims are off."""
     record: dict[str, Any] = {
         "ok": report.ok,
@@ -46,6 +50,7 @@ def check_record(report: CheckReport, trajectory: Trajectory, stored: StoredPlan
         "max_violation": report.max_violation,
         "tolerance": TOLERANCE,
         "horizon": trajectory.horizon,
+        "problem_horizon": problem.horizon,
         "constraints_checked": report.constraint_count,
         "violations": [
             {"constraint": v.constraint, "step": v.step, "amount": v.amount}
@@ -64,7 +69,8 @@ def check_record(report: CheckReport, trajectory: Trajectory, stored: StoredPlan
 
 def print_check(record: dict[str, Any]) -> None:
     """The check in a few lines."""
-    print(f"plan     {'valid' if record['ok'] else 'NOT valid'} over {record['horizon']} steps")
+    other = f" (the problem file says {record['problem_horizon']})" * (record["horizon"] != record["problem_horizon"])
+    print(f"plan     {'valid' if record['ok'] else 'NOT valid'} over {record['horizon']} steps{other}")
     stated = f"   (the file says {record['stated_reward']:.6f})" if "stated_reward" in record else ""
     print(f"reward   {record['reward']:.6f}{stated}")
     print(f"checked  {record['constraints_checked']} constraints, largest violation {record['max_violation']:.3g}")
@@ -74,3 +80,21 @@ def print_check(record: dict[str, Any]) -> None:
         print(f"broken   step {violation['step']}: {violation['constraint']} by {violation['amount']:.3g}")
     if len(record["violations"]) > SHOWN_VIOLATIONS:
         print(f"         and {len(record['violations']) - SHOWN_VIOLATIONS} more (see --json)")
+
+
+def print_potentials(potentials: PotentialSet, path: Path) -> None:
+    """How the search for potentials ended."""
+    report = potentials.report
+    ending = "converged" if report["converged"] else "stopped early: valid, but looser than they could be"
+    print(f"status      {ending}")
+    print(
+        f"units       {report['units']}, {report['settings']['interval_count']} intervals each, {report['sets']} set(s)"
+    )
+    print(f"cuts        {report['cuts']} of {report['patterns']} patterns solved")
+    print(f"iterations  {report['iterations']}, {report['milps']} of them with a MILP")
+    print(f"seconds     {report['seconds']:.1f}")
+    print(f"proof       R - phi <= {report['proof_bound']:.6g} before the shift that made the potentials valid")
+    print(f"valid for   plans from this initial state of at most {potentials.horizon} steps")
+    for note in report["notes"]:
+        print(f"note        {note}")
+    print(f"file        {path}")

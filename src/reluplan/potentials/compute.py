@@ -1,0 +1,102 @@
+"""From a problem to potentials for all its steps."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+from reluplan.bounds.reach import HorizonBounds, reachable_bounds
+from reluplan.potentials.domain import step_domain
+from reluplan.potentials.generate import Generation, PotentialSettings, Round, generate_potentials
+from reluplan.potentials.potential_set import PotentialSet
+from reluplan.problem import Problem
+
+
+def reward_potentials(
+    problem: Problem,
+    interval_count: int = 1,
+    *,
+    settings: PotentialSettings | None = None,
+    per_step: bool = False,
+    deadline: float = math.inf,
+    on_round: Callable[[Round], None] | None = None,
+) -> PotentialSet:
+    """Reward potentials of a problem, valid for all its plans, whenever the search for them ended.
+
+    >>> from reluplan import Problem, reward_potentials
+    >>> potentials = reward_potentials(Problem.load("examples/reservoir/problem.toml"), interval_count=1)
+    >>> potentials.report["converged"]
+    True
+    """
+    settings = settings or PotentialSettings(interval_count)
+    bounds = reachable_bounds(problem, deadline)
+    return compute_potentials(problem, bounds, settings, per_step, deadline, on_round)
+
+
+def compute_potentials(
+    problem: Problem,
+    bounds: HorizonBounds,
+    settings: PotentialSettings,
+    per_step: bool = False,
+    deadline: float = math.inf,
+    on_round: Callable[[Round], None] | None = None,
+) -> PotentialSet:
+    """One set of potentials for all steps, or one for each run of steps with equal proven boxes."""
+    spans = _equal_steps(bounds) if per_step else [(0, bounds.horizon - 1)]
+    generations: list[Generation] = []
+    for first, last in spans:
+        domain = step_domain(problem, bounds, first, last)
+        generations.append(generate_potentials(domain, settings, deadline, on_round))
+        if generations[-1].interrupted:
+            break
+    return PotentialSet(
+        tuple(generation.potentials for generation in generations),
+        problem.fingerprint(),
+        problem.initial_lower,
+        problem.initial_upper,
+        problem.horizon,
+        _report(settings, generations),
+    )
+
+
+def tell_rounds(tell: Callable[[str], None]) -> Callable[[Round], None]:
+    """A listener that puts rounds into words."""
+
+    def listen(entry: Round) -> None:
+        bound = "" if entry.dual_bound is None else f", proven at most {entry.dual_bound:.4g}"
+        tell(f"violation {entry.violation:.4g} found by {entry.source}{bound}, {entry.cuts} cuts")
+
+    return listen
+
+
+def _equal_steps(bounds: HorizonBounds) -> list[tuple[int, int]]:
+    """Runs of consecutive steps whose boxes are equal, so that one computation serves them all."""
+
+    def same(t: int) -> bool:
+        parts = (bounds.unit_lower, bounds.unit_upper, bounds.action_lower, bounds.action_upper)
+        states = (bounds.state_lower, bounds.state_upper, bounds.output_lower, bounds.output_upper)
+        return all((part[t] == part[t - 1]).all() for part in (*parts, *states))
+
+    starts = [0, *(t for t in range(1, bounds.horizon) if not same(t))]
+    return list(zip(starts, [*(start - 1 for start in starts[1:]), bounds.horizon - 1], strict=True))
+
+
+def _report(settings: PotentialSettings, generations: list[Generation]) -> dict[str, object]:
+    """How it went, as plain data for the file and the table."""
+    return {
+        "settings": dataclasses.asdict(settings),
+        "units": max((g.potentials.features.unit_count for g in generations), default=0),
+        "sets": len(generations),
+        "converged": all(g.converged for g in generations),
+        "interrupted": any(g.interrupted for g in generations),
+        "iterations": sum(len(g.rounds) for g in generations),
+        "cuts": sum(g.cut_count for g in generations),
+        "patterns": sum(g.pattern_count for g in generations),
+        "milps": sum(g.milp_count for g in generations),
+        "seconds": round(sum(g.seconds for g in generations), 3),
+        "proof_bound": max((g.potentials.proof_bound for g in generations), default=None),
+        "objective": generations[0].objective if generations else None,
+        "history": [dataclasses.asdict(entry) for entry in generations[0].rounds] if generations else [],
+        "notes": [note for g in generations for note in g.notes],
+    }

@@ -1,0 +1,334 @@
+"""Algorithm 1: reward potentials by constraint generation, valid whenever it stops."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.errors import InfeasibleError, InputError, NumericalError
+from reluplan.potentials.domain import StepDomain
+from reluplan.potentials.master import solve_master
+from reluplan.potentials.pool import StepPool
+from reluplan.potentials.potentials import RewardPotentials, proven_potentials
+from reluplan.potentials.restrict import restrict_to_rewards
+from reluplan.potentials.separation import HeuristicSeparation
+from reluplan.potentials.store import PatternStore
+from reluplan.potentials.subproblem import Subproblem, Violations
+from reluplan.simulate import step_vectors
+
+Array = NDArray[np.float64]
+Objective = Literal["mean", "centre"]
+PAPER_REGULARISER = 1.0 / math.sqrt(1e6)
+LARGEST_POTENTIAL = 1e12
+CLIMBS = 8
+"""Generations of samples that climb from random steps to those with high rewards."""
+
+
+@dataclass(frozen=True)
+class PotentialSettings:
+    """How to search.
+
+    objective: where φ is to be small: at the mean pattern of sampled steps, or at the centre of the cube of all
+    patterns (the paper's sum of all potentials). regulariser: λ; by default the paper's 1/√M with M = 1e6, or K/(2 S)
+    if that is larger, S the mean |R| of sampled steps: φ = −S without cuts, so potentials have the size of rewards.
+    tolerance: stop when the proven violation is at most tolerance · max(1, |φ at the objective's pattern|).
+    heuristics: separate by sampling and local search before any MILP. every_unit: potentials for stable units too.
+    max_rounds: of the loop, for tests.
+    """
+
+    interval_count: int = 1
+    objective: Objective = "centre"
+    regulariser: float | None = None
+    tolerance: float = 1e-3
+    heuristics: bool = True
+    every_unit: bool = False
+    cuts_per_round: int = 20
+    samples: int = 20_000
+    threads: int = 1
+    seed: int = 0
+    max_rounds: int | None = None
+
+    @classmethod
+    def paper(cls, interval_count: int, threads: int = 1) -> PotentialSettings:
+        """To the letter where it is sound: the paper's λ, all units, no samples, one cut a round, the most violated."""
+        return cls(
+            interval_count, regulariser=PAPER_REGULARISER, tolerance=1e-6, heuristics=False, every_unit=True,
+            cuts_per_round=1, threads=threads,
+        )  # fmt: skip
+
+
+def choose_settings(
+    name: str, interval_count: int, threads: int, seed: int = 0, regulariser: float | None = None
+) -> PotentialSettings:
+    """The settings called "fast" or "paper", with what the user chose on top."""
+    if interval_count < 1:
+        raise InputError(f"the number of intervals must be at least 1, got {interval_count}")
+    if regulariser is not None and not 0.0 < regulariser < math.inf:
+        raise InputError(f"the regulariser must be a positive number, got {regulariser:g}")
+    if name not in ("fast", "paper"):
+        raise InputError(f"unknown setting '{name}'; choose fast or paper")
+    base = PotentialSettings.paper(interval_count) if name == "paper" else PotentialSettings(interval_count)
+    chosen = replace(base, threads=threads, seed=seed)
+    return chosen if regulariser is None else replace(chosen, regulariser=regulariser)
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of the loop: the largest violation found, the proven bound on it (None without a MILP), the cuts."""
+
+    seconds: float
+    violation: float
+    dual_bound: float | None
+    cuts: int
+    source: str
+
+
+@dataclass(frozen=True, eq=False)
+class Generation:
+    """The outcome: potentials that hold, whether they are optimal within the tolerance, and how it went.
+
+    objective: φ at the objective's pattern, of the potentials as returned.
+    """
+
+    potentials: RewardPotentials
+    converged: bool
+    objective: float
+    rounds: list[Round]
+    cut_count: int
+    pattern_count: int
+    milp_count: int
+    seconds: float
+    interrupted: bool
+    notes: list[str]
+
+
+def generate_potentials(
+    domain: StepDomain,
+    settings: PotentialSettings,
+    deadline: float = math.inf,
+    on_round: Callable[[Round], None] | None = None,
+) -> Generation:
+    """Potentials for all steps of a domain; stops at convergence, at the deadline (of time.monotonic) or at Ctrl-C."""
+    return PotentialSearch(domain, settings).optimise(None, deadline, on_round)
+
+
+class PotentialSearch:
+    """Constraint generation over one domain; patterns found for one objective serve the next.
+
+    regulariser: λ as chosen. store and pool cover only the steps whose reward exceeds −K/(2λ), the smallest φ that the
+    master can give (`restrict_to_rewards`): no other step can violate it.
+    """
+
+    def __init__(self, domain: StepDomain, settings: PotentialSettings) -> None:
+        self.domain, self.settings = domain, settings
+        self.features = domain.features(settings.interval_count, settings.every_unit)
+        self.regulariser = self._choose_regulariser()
+        relevant = domain
+        if settings.heuristics and self.features.unit_count:
+            floor = -self.features.unit_count / (2.0 * self.regulariser)
+            relevant = restrict_to_rewards(domain, floor) or domain
+        self.store = PatternStore(self.features, Subproblem(relevant, self.features))
+        self.pool = StepPool(relevant, self.features, np.random.default_rng(settings.seed))
+
+    def optimise(
+        self,
+        weights: Array | None = None,
+        deadline: float = math.inf,
+        on_round: Callable[[Round], None] | None = None,
+    ) -> Generation:
+        """The potentials that are smallest at a pattern: weights (K, N + 1), at most one each; by default that of the
+        settings."""
+        loop = _Loop(self, weights, deadline, on_round)
+        try:
+            loop.run()
+        except KeyboardInterrupt:
+            loop.interrupted = True
+        return loop.outcome()
+
+    def prepare(self) -> None:
+        """Sample steps, once, and solve the patterns of the best of them."""
+        if len(self.pool) or not self.settings.heuristics:
+            return
+        self.pool.sample(self.settings.samples)
+        self.pool.climb(np.zeros(self.features.shape), CLIMBS)
+        _, entries = self.pool.violations(np.zeros(self.features.shape))
+        for at in np.argsort(-self.pool.rewards)[: self.settings.cuts_per_round].tolist():
+            self.store.solve(entries[at])
+
+    def default_weights(self) -> Array:
+        """The pattern of the settings' objective."""
+        if self.settings.objective == "mean" and len(self.pool):
+            return self.pool.mean_entries()
+        return np.ones(self.features.shape)
+
+    def _choose_regulariser(self) -> float:
+        if self.settings.regulariser is not None:
+            return self.settings.regulariser
+        pool = StepPool(self.domain, self.features, np.random.default_rng(self.settings.seed))
+        pool.sample(self.settings.samples)
+        size = float(np.abs(pool.rewards).mean()) if len(pool) else math.inf
+        return max(PAPER_REGULARISER, self.features.unit_count / (2.0 * max(size, 1e-6)))
+
+
+@dataclass(eq=False)
+class _Loop:
+    """Master, separation, cuts: one objective's run, and the best proof so far."""
+
+    search: PotentialSearch
+    weights: Array | None
+    deadline: float
+    on_round: Callable[[Round], None] | None
+    rounds: list[Round] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    milp_count: int = 0
+    converged: bool = False
+    interrupted: bool = False
+    began: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self._settings, self._store = self.search.settings, self.search.store
+        self._values = np.zeros(self.search.features.shape)
+        self._goal = np.ones(self.search.features.shape)
+        self._proof = (math.inf, self._values, self._interval_bound(), "interval arithmetic")
+
+    def run(self) -> None:
+        """Until the MILP proves that no violation exceeds the tolerance."""
+        self.search.prepare()
+        self._goal = self.weights if self.weights is not None else self.search.default_weights()
+        if self.search.features.unit_count == 0:
+            self._bound_constant()
+            return
+        while not self.converged and len(self.rounds) < (self._settings.max_rounds or math.inf):
+            if time.monotonic() >= self.deadline:
+                return
+            self._values = self._solve_master()
+            if self._store.add_cuts(self._values, self._cut_tolerance(), self._settings.cuts_per_round):
+                continue
+            if self._settings.heuristics and self._separate_by_search():
+                continue
+            if not self._separate_by_milp():
+                return
+
+    def outcome(self) -> Generation:
+        """Potentials shifted by the best proof there is."""
+        _, values, bound, proof = self._proof
+        domain = self.search.domain
+        potentials = proven_potentials(self.search.features, values, bound, proof, domain.first, domain.last)
+        return Generation(
+            potentials=potentials,
+            converged=self.converged,
+            objective=self._level(potentials.values) + potentials.constant,
+            rounds=self.rounds,
+            cut_count=len(self._store.cuts),
+            pattern_count=len(self._store),
+            milp_count=self.milp_count,
+            seconds=time.monotonic() - self.began,
+            interrupted=self.interrupted,
+            notes=self.notes,
+        )
+
+    def _solve_master(self) -> Array:
+        rows, rewards = self._store.cut_rows()
+        values = solve_master(rows, rewards, self._goal.ravel(), self.search.regulariser)
+        if not np.isfinite(values).all() or np.abs(values).max(initial=0.0) > LARGEST_POTENTIAL:
+            raise NumericalError("the potentials blow up: use a larger regulariser")
+        return values.reshape(self.search.features.shape)
+
+    def _tolerance(self) -> float:
+        return self._settings.tolerance * max(1.0, abs(self._level(self._values)))
+
+    def _cut_tolerance(self) -> float:
+        """What is worth a cut: half the tolerance, since the MILP proves no more than the other half."""
+        return 0.5 * self._tolerance()
+
+    def _level(self, values: Array) -> float:
+        """φ at the objective's pattern: each unit's weights scaled to sum to one."""
+        return float((self._goal * values).sum() / max(1e-12, self._goal.sum())) * self.search.features.unit_count
+
+    def _heuristics(self) -> HeuristicSeparation:
+        return HeuristicSeparation(self._store, self.search.pool, self._cut_tolerance(), self.deadline)
+
+    def _separate_by_search(self) -> bool:
+        found = self._heuristics().search(self._values)
+        if found:
+            self._record(float(self._store.violations(self._values).max()), None, "search")
+        return found
+
+    def _bound_constant(self) -> None:
+        """Without units φ is a constant: the largest reward of a step, proven."""
+        found = self._ask_milp(1e-6, math.inf)
+        self.converged = not found.interrupted and time.monotonic() < self.deadline
+        self.interrupted = found.interrupted
+
+    def _ask_milp(self, tolerance: float, enough: float) -> Violations:
+        """Solve the subproblem and keep what it proves."""
+        remaining = max(0.05, self.deadline - time.monotonic())
+        found = self._store.subproblem.violated(
+            self._values, remaining, tolerance, enough, self._settings.threads, self._worst_point()
+        )
+        self.milp_count += 1
+        if found.dual_bound == -math.inf:
+            source = self.search.domain.problem.source
+            raise InfeasibleError(f"{source}: no plan exists: no step satisfies the constraints")
+        self._remember(found.dual_bound)
+        return found
+
+    def _worst_point(self) -> Array | None:
+        violations = self._store.violations(self._values)
+        return self._store.points[int(violations.argmax())] if len(violations) else None
+
+    def _separate_by_milp(self) -> bool:
+        """Solve the subproblem; False if the loop must end: converged, out of time, or stuck."""
+        tolerance = self._tolerance()
+        # in the paper's setting only the most violated pattern will do; otherwise one that is half as bad as possible
+        enough = 0.5 if self._settings.heuristics else math.inf
+        found = self._ask_milp(tolerance, enough)
+        violation = self._take_in(found)
+        self._record(violation, found.dual_bound, "MILP")
+        self.converged = found.dual_bound <= tolerance * (1.0 + 1e-9)
+        if self.converged:
+            self._proof = (-math.inf, self._values, found.dual_bound, "MILP dual bound")
+        self.interrupted = found.interrupted
+        out_of_time = time.monotonic() >= self.deadline
+        if violation <= self._cut_tolerance() and not (self.converged or self.interrupted or out_of_time):
+            self.notes.append(
+                f"stopped: the subproblem's bound is {found.dual_bound:.3g}, but its patterns violate the potentials "
+                f"by {violation:.3g} only; the potentials are valid with that bound"
+            )
+            return False
+        return not self.converged and not self.interrupted
+
+    def _take_in(self, found: Violations) -> float:
+        """Solve the patterns that the MILP found, and those beside them; returns the largest violation."""
+        search = self._heuristics()
+        for entries in found.entries:
+            if self._settings.heuristics:
+                search.walk(self._values, entries)
+            else:
+                self._store.solve(entries)
+        return float(self._store.violations(self._values).max(initial=0.0))
+
+    def _remember(self, bound: float) -> None:
+        """Keep the proof whose shifted potentials are smallest at the objective's pattern."""
+        objective = self._level(self._values) + bound
+        if objective < self._proof[0]:
+            self._proof = (objective, self._values, bound, "MILP dual bound")
+
+    def _interval_bound(self) -> float:
+        """max R over the box: a proof for potentials of zero, which costs nothing."""
+        bounds, reward = self.search.domain.bounds, self.search.domain.problem.reward
+        lower = step_vectors(bounds.state_lower, bounds.action_lower, bounds.auxiliary_lower)
+        upper = step_vectors(bounds.state_upper, bounds.action_upper, bounds.auxiliary_upper)
+        return float(reward.bounds(lower, upper)[1][0])
+
+    def _record(self, violation: float, dual_bound: float | None, source: str) -> None:
+        entry = Round(time.monotonic() - self.began, violation, dual_bound, len(self._store.cuts), source)
+        self.rounds.append(entry)
+        if self.on_round is not None:
+            self.on_round(entry)

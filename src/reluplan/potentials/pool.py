@@ -1,0 +1,122 @@
+"""Heuristic separation: steps from sampling and local search, ranked by how much they violate given potentials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.potentials.domain import StepDomain
+from reluplan.potentials.features import PatternFeatures
+
+Array = NDArray[np.float64]
+Entries = NDArray[np.int8]
+
+SPREADS = (0.3, 0.03, 0.003)
+"""Widths of local samples around good points, as shares of the box."""
+CENTRES = 200
+SAMPLES_PER_CENTRE = 30
+
+
+@dataclass(eq=False)
+class StepPool:
+    """Real steps of a domain: inputs (s, a, x), reward, and the entries that each unit may count for.
+
+    A step on the edge of an interval, or with P = 0, belongs to several patterns; the one that violates potentials
+    most takes each unit's smallest value. So a step's violation is R − Σ_u min over its possible entries of v_{u,i}:
+    steps on many edges, such as optima of pattern LPs, say far more than random ones.
+    """
+
+    domain: StepDomain
+    features: PatternFeatures
+    rng: np.random.Generator
+    inputs: Array = field(init=False)
+    rewards: Array = field(init=False)
+    possible: NDArray[np.bool_] = field(init=False)
+    _best: dict[bytes, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.inputs = np.zeros((0, self.domain.problem.layout.input_count))
+        self.rewards = np.zeros(0)
+        self.possible = np.zeros((0, *self.features.shape), dtype=bool)
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    def violations(self, values: Array) -> tuple[Array, Entries]:
+        """For every step its largest violation of the potentials (K, N + 1), and the pattern that has it."""
+        priced = np.where(self.possible, values, np.inf)
+        entries = priced.argmin(axis=2).astype(np.int8)
+        return self.rewards - priced.min(axis=2).sum(axis=1), entries
+
+    def sample(self, count: int) -> None:
+        """Steps drawn uniformly from the domain's box, as far as they satisfy the constraints."""
+        lower, upper = self._box()
+        if np.isfinite(lower).all() and np.isfinite(upper).all():
+            self._take_samples(self.rng.uniform(lower, upper, (count, len(lower))))
+
+    def sample_near(self, centres: Array, count: int) -> None:
+        """Steps around some points, at several distances: their neighbours in pattern space."""
+        lower, upper = self._box()
+        spread = np.resize(SPREADS, count)[:, None, None] * (upper - lower)
+        noise = self.rng.normal(size=(count, *centres.shape)) * spread
+        # half of the coordinates stay: the best points lie on edges of the box, and so do their best neighbours
+        noise *= self.rng.random(noise.shape) < 0.5
+        self._take_samples(np.clip(centres + noise, lower, upper).reshape(-1, len(lower)))
+
+    def climb(self, values: Array, generations: int) -> None:
+        """Generations of samples around steps drawn from the tenth with the largest violations."""
+        for _ in range(generations):
+            violation, _ = self.violations(values)
+            if not len(violation):
+                return
+            good = np.argsort(-violation)[: max(CENTRES, len(violation) // 10)]
+            self.sample_near(self.inputs[self.rng.permutation(good)[:CENTRES]], SAMPLES_PER_CENTRE)
+
+    def add(self, inputs: Array, rewards: Array) -> None:
+        """Take in steps (k, n) that are known to be feasible, such as optima of pattern LPs."""
+        units = self.domain.problem.dynamics.preactivations(inputs)
+        self.inputs = np.vstack([self.inputs, inputs])
+        self.rewards = np.concatenate([self.rewards, rewards])
+        self.possible = np.concatenate([self.possible, self.features.possible_entries(units)])
+
+    def mean_entries(self) -> Array:
+        """How often each entry occurs over the steps (shared out where several are possible), shape (K, N + 1)."""
+        shares = self.possible / self.possible.sum(axis=2, keepdims=True)
+        mean: Array = shares.mean(axis=0)
+        return mean
+
+    def _box(self) -> tuple[Array, Array]:
+        bounds = self.domain.bounds
+        lower = np.concatenate([bounds.state_lower[0], bounds.action_lower[0], bounds.auxiliary_lower[0]])
+        upper = np.concatenate([bounds.state_upper[0], bounds.action_upper[0], bounds.auxiliary_upper[0]])
+        return lower, upper
+
+    def _take_samples(self, inputs: Array) -> None:
+        """Evaluate steps all at once; of those with one pattern keep the best, if it beats what is known of it."""
+        problem = self.domain.problem
+        if problem.auxiliaries:
+            return  # auxiliaries are tied to states by rows that random values do not satisfy
+        discrete = np.array([v.is_discrete for v in problem.input_variables], dtype=bool)
+        inputs = np.where(discrete, np.round(inputs), inputs)
+        units, predictions = problem.dynamics.evaluate(inputs)
+        steps = np.hstack([inputs, problem.round_states(predictions)])
+        inside = self._feasible(steps)
+        inputs, units, rewards = inputs[inside], units[inside], problem.reward.evaluate(steps[inside])
+        patterns = np.ascontiguousarray(self.features.entries(units))
+        kept = []
+        for at in np.argsort(-rewards, kind="stable").tolist():
+            key = patterns[at].tobytes()
+            if rewards[at] > self._best.get(key, -np.inf):
+                self._best[key] = float(rewards[at])
+                kept.append(at)
+        self.add(inputs[kept], rewards[kept])
+
+    def _feasible(self, steps: Array) -> NDArray[np.bool_]:
+        bounds, after = self.domain.bounds, steps[:, self.domain.problem.layout.next_states]
+        inside: NDArray[np.bool_] = ((after >= bounds.state_lower[1]) & (after <= bounds.state_upper[1])).all(axis=1)
+        for constraint in self.domain.problem.constraints:
+            value = constraint.function.evaluate(steps)
+            inside &= np.abs(value) <= 1e-9 if constraint.equality else value <= 0.0
+        return inside

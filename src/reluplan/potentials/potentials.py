@@ -1,0 +1,52 @@
+"""Reward potentials with their proof."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.potentials.features import PatternFeatures
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class RewardPotentials:
+    """φ(pattern) = constant + Σ_u values[u, entry_u] >= R for every feasible step of the steps first..last (from 0).
+
+    values: (K, N + 1), column 0 for off, column i for interval i. proof_bound: D >= max(R − φ) of the values before
+    the shift by (max(0, D) + margin) / K that made them valid. proof: what proved D. constant: only without units.
+    """
+
+    features: PatternFeatures
+    values: Array
+    constant: float
+    proof_bound: float
+    margin: float
+    proof: str
+    first: int
+    last: int
+
+    def value(self, preactivations: Array) -> Array:
+        """φ of the patterns of pre-activations (..., relu_count)."""
+        entries = self.features.entries(preactivations)
+        return np.asarray(self.constant + self.features.sum_values(self.values, entries))
+
+
+def proven_potentials(
+    features: PatternFeatures, values: Array, proof_bound: float, proof: str, first: int, last: int
+) -> RewardPotentials:
+    """Shift potentials by their proof bound, so that they hold whenever and however the search for them ended.
+
+    Every unit counts with exactly one entry, so adding (max(0, D) + τ)/K to all entries adds max(0, D) + τ to φ;
+    without units a constant D + τ remains. τ covers the tolerances of the solver that proved D: 1e-6 of the largest
+    that φ could be, at least 1e-6.
+    """
+    margin = 1e-6 * max(1.0, abs(proof_bound), float(np.abs(values).max(axis=1, initial=0.0).sum()))
+    count = features.unit_count
+    if count == 0:
+        return RewardPotentials(features, values, proof_bound + margin, proof_bound, margin, proof, first, last)
+    shifted = values + (max(0.0, proof_bound) + margin) / count
+    return RewardPotentials(features, shifted, 0.0, proof_bound, margin, proof, first, last)

@@ -1,0 +1,111 @@
+"""Steps that cannot violate potentials are left out of the subproblem."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.bounds.interval import round_outward
+from reluplan.bounds.reach import HorizonBounds
+from reluplan.errors import InfeasibleError
+from reluplan.expression import Constraint
+from reluplan.milp.model import Index, ModelBuilder
+from reluplan.milp.piecewise import LinearForm
+from reluplan.milp.relu import StepColumns
+from reluplan.milp.unroll import unroll
+from reluplan.piecewise import PiecewiseLinear
+from reluplan.potentials.domain import StepDomain
+from reluplan.problem import Problem
+from reluplan.solvers.lp import PersistentLp
+
+Array = NDArray[np.float64]
+
+ROUNDS = 3
+
+
+def restrict_to_rewards(domain: StepDomain, floor: float) -> StepDomain | None:
+    """The steps of a domain with R >= floor, in tighter boxes; None if there are none.
+
+    The master's solutions are v = (Aᵀμ − w)/(2λ) with μ >= 0 and A >= 0, so v >= −w/(2λ) in every round: a step whose
+    reward is at most the smallest φ that this allows violates none of them. Where bad steps are very bad (20,000 a
+    degree), what is left is a small part of the domain, with far fewer patterns and tighter big-Ms.
+    """
+    reward = domain.problem.reward
+    row = Constraint(PiecewiseLinear.constant_of(floor, reward.width) - reward, False, "reward >= floor")
+    problem = dataclasses.replace(domain.problem, constraints=(*domain.problem.constraints, row))
+    bounds = domain.bounds
+    try:
+        for _ in range(ROUNDS):
+            bounds = _tighten(problem, bounds)
+    except InfeasibleError:
+        return None
+    return dataclasses.replace(domain, problem=problem, bounds=bounds)
+
+
+@dataclass(eq=False)
+class _Forms:
+    """An extension that adds nothing and remembers the affine forms of the step's network."""
+
+    steps: list[StepColumns] = field(default_factory=list)
+
+    def extend(
+        self, builder: ModelBuilder, steps: Sequence[StepColumns], bounds: HorizonBounds, reward: LinearForm
+    ) -> None:
+        self.steps.extend(steps)
+
+    def fill(self, x: Array, units: Array) -> None:
+        """Nothing was added."""
+
+
+def _tighten(problem: Problem, bounds: HorizonBounds) -> HorizonBounds:
+    """LP bounds of inputs, next states and open neurons over the whole step model, its reward row included."""
+    forms = _Forms()
+    plan_model = unroll(problem, bounds, extension=forms)
+    lp = PersistentLp(plan_model.model)
+
+    def narrow(columns: Index, lower: Array, upper: Array) -> tuple[Array, Array]:
+        pairs = [
+            _bounds(lp, np.array([c]), np.ones(1), lo, up) for c, lo, up in zip(columns, lower, upper, strict=True)
+        ]
+        return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
+
+    states = [narrow(plan_model.states[t], bounds.state_lower[t], bounds.state_upper[t]) for t in (0, 1)]
+    actions = narrow(plan_model.actions[0], bounds.action_lower[0], bounds.action_upper[0])
+    units = _unit_bounds(problem, lp, forms.steps[0], bounds)
+    return dataclasses.replace(
+        bounds,
+        state_lower=np.array([low for low, _ in states]),
+        state_upper=np.array([high for _, high in states]),
+        action_lower=actions[0][None],
+        action_upper=actions[1][None],
+        unit_lower=units[0][None],
+        unit_upper=units[1][None],
+    )
+
+
+def _unit_bounds(problem: Problem, lp: PersistentLp, step: StepColumns, bounds: HorizonBounds) -> tuple[Array, Array]:
+    network = problem.dynamics
+    lower, upper = bounds.unit_lower[0].copy(), bounds.unit_upper[0].copy()
+    values = np.vstack([np.eye(network.input_count, len(step.base)), step.unit_matrix])
+    offsets = np.concatenate([np.zeros(network.input_count), step.unit_offset])
+    for layer, units in zip(network.hidden, network.unit_slices, strict=True):
+        width = layer.weights.shape[1]
+        matrix, offset = layer.weights @ values[:width], layer.weights @ offsets[:width] + layer.bias
+        for at in range(units.start, units.stop):
+            if lower[at] < 0.0 < upper[at]:
+                row, constant = matrix[at - units.start], offset[at - units.start]
+                used = np.flatnonzero(row)
+                low, high = lower[at] - constant, upper[at] - constant
+                low, high = _bounds(lp, step.base[used], row[used], low, high)
+                lower[at], upper[at] = max(lower[at], low + constant), min(upper[at], high + constant)
+    return lower, upper
+
+
+def _bounds(lp: PersistentLp, columns: Index, values: Array, low: float, high: float) -> tuple[float, float]:
+    """The LP's bounds of values · x[columns], rounded outward, where they are tighter than known ones."""
+    outward = round_outward(np.array(-lp.maximum(columns, -values)), np.array(lp.maximum(columns, values)))
+    return max(low, float(outward[0])), min(high, float(outward[1]))

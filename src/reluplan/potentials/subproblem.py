@@ -1,0 +1,181 @@
+"""The subproblem: the step that violates given potentials most, and the best reward of a given pattern."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.errors import NumericalError
+from reluplan.milp.model import Model
+from reluplan.milp.unroll import unroll
+from reluplan.potentials.domain import StepDomain
+from reluplan.potentials.encode import EntryExtension
+from reluplan.potentials.features import PatternFeatures
+from reluplan.simulate import simulate
+from reluplan.solvers.base import Progress, SolveOptions, SolveStatus
+from reluplan.solvers.highs import HighsSolver
+
+Array = NDArray[np.float64]
+Entries = NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class Violations:
+    """What one solve of the subproblem found: patterns (k, K) in the order found, and D >= max of R − φ."""
+
+    entries: Entries
+    dual_bound: float
+    interrupted: bool
+
+
+class Subproblem:
+    """max R(s, a, x, s', x') − φ(pattern) over the steps of a domain; one model, only its objective changes."""
+
+    def __init__(self, domain: StepDomain, features: PatternFeatures) -> None:
+        self._domain, self._features = domain, features
+        extension = EntryExtension(features, [])
+        self._plan_model = unroll(domain.problem, domain.bounds, extension=extension)
+        self._columns = extension.entries[0]
+        self._pattern_lp: _PatternLp | None = None
+
+    @property
+    def model(self) -> Model:
+        """The model with the reward alone as its objective."""
+        return self._plan_model.model
+
+    def violated(
+        self,
+        values: Array,
+        time_limit: float,
+        tolerance: float,
+        enough: float,
+        threads: int,
+        start: Array | None = None,
+    ) -> Violations:
+        """Maximise R − φ, to half the tolerance; stop earlier at a violation that exceeds the tolerance and `enough`
+        times its bound. start: inputs (s, a, x) of a step to begin from."""
+        found: list[Entries] = []
+        sufficient = False
+
+        def listen(progress: Progress) -> None:
+            nonlocal sufficient
+            if progress.solution is not None:
+                found.append(self._entries_of(progress.solution))
+            if progress.incumbent is not None and progress.bound is not None:
+                sufficient = progress.incumbent > max(tolerance, enough * progress.bound)
+
+        outcome = HighsSolver().solve(
+            self._with_potentials(values),
+            SolveOptions(
+                time_limit=time_limit,
+                gap=0.5 * tolerance / max(1.0, tolerance),
+                threads=threads,
+                start=None if start is None else self._assignment(start),
+                on_progress=listen,
+                should_stop=lambda: sufficient,
+            ),
+        )
+        if outcome.status is SolveStatus.UNBOUNDED:
+            raise NumericalError(
+                "the subproblem is unbounded: the reward of a single step has no upper bound; give bounds to every "
+                "action, state and auxiliary that it reads"
+            )
+        if outcome.status is SolveStatus.INFEASIBLE:
+            return Violations(np.zeros((0, self._features.unit_count), dtype=np.int8), -math.inf, False)
+        if outcome.solution is not None:
+            found.append(self._entries_of(outcome.solution))
+        entries = np.array(found, dtype=np.int8).reshape(len(found), self._features.unit_count)
+        return Violations(entries, outcome.dual_bound, outcome.message == "interrupted")
+
+    def _assignment(self, inputs: Array) -> Array:
+        """The complete solution vector of a step."""
+        layout = self._domain.problem.layout
+        step = np.zeros((2, layout.auxiliary_count))
+        step[0] = inputs[layout.auxiliaries]
+        trajectory = simulate(self._domain.problem, inputs[layout.states], inputs[None, layout.actions], step)
+        return self._plan_model.assignment(trajectory)
+
+    def best_reward(self, entries: Entries) -> tuple[float, Array] | None:
+        """R*(pattern) = max R over the steps with this pattern, and inputs (s, a, x) that attain it; None if empty."""
+        if self._pattern_lp is None:
+            self._pattern_lp = _PatternLp(self.model, self._pattern_columns())
+        values = self._pattern_values(entries)
+        solution = self._pattern_lp.solve(values)
+        if solution is None:
+            return None
+        plan = self._plan_model
+        inputs = np.concatenate([solution[plan.states[0]], solution[plan.actions[0]], solution[plan.auxiliaries[0]]])
+        return self.model.value(solution), inputs
+
+    def _with_potentials(self, values: Array) -> Model:
+        columns, coefficients, constant = self._columns.linear_form(values, largest=False)
+        objective = self.model.objective.copy()
+        np.subtract.at(objective, columns, coefficients)
+        return dataclasses.replace(self.model, objective=objective, offset=self.model.offset - constant)
+
+    def _entries_of(self, x: Array) -> Entries:
+        """The pattern of a solution, as its binaries say; a unit without any keeps its largest possible entry."""
+        columns = self._columns
+        entries: Entries = columns.possible.argmax(axis=1).astype(np.int8)
+        switched = columns.binaries >= 0
+        entries[switched] = np.round(x[columns.binaries[switched]]).astype(np.int8)
+        split = columns.intervals[:, 0] >= 0
+        chosen = x[columns.intervals[split]]
+        entries[split] = np.where(chosen.max(axis=1) > 0.5, chosen.argmax(axis=1) + 1, 0)
+        return entries
+
+    def _pattern_columns(self) -> NDArray[np.int64]:
+        columns = self._columns
+        switched, split = columns.binaries >= 0, columns.intervals[:, 0] >= 0
+        return np.concatenate([columns.binaries[switched], columns.intervals[split].ravel()])
+
+    def _pattern_values(self, entries: Entries) -> Array:
+        columns = self._columns
+        switched, split = columns.binaries >= 0, columns.intervals[:, 0] >= 0
+        hot = entries[split, None] == np.arange(1, self._features.interval_count + 1)
+        return np.concatenate([entries[switched] > 0, hot.ravel()]).astype(np.float64)
+
+
+class _PatternLp:
+    """The model with its pattern binaries fixed, one pattern after another; an LP if nothing else is discrete."""
+
+    def __init__(self, model: Model, columns: NDArray[np.int64]) -> None:
+        self._columns = columns.astype(np.int32)
+        integer = model.integer.copy()
+        integer[columns] = False
+        self._model = dataclasses.replace(model, integer=integer)
+        self._highs: Any = None if integer.any() else _load(self._model)
+
+    def solve(self, values: Array) -> Array | None:
+        """An optimal solution with the pattern fixed, None if there is none."""
+        if self._highs is None:
+            lower, upper = self._model.column_lower.copy(), self._model.column_upper.copy()
+            lower[self._columns] = upper[self._columns] = values
+            fixed = dataclasses.replace(self._model, column_lower=lower, column_upper=upper)
+            return HighsSolver().solve(fixed, SolveOptions(gap=1e-9)).solution
+        self._highs.changeColsBounds(len(values), self._columns, values, values)
+        self._highs.run()
+        if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        return np.array(self._highs.getSolution().col_value)
+
+
+def _load(model: Model) -> Any:
+    create: Any = highspy.Highs  # its constructor has no types
+    highs = create()
+    for option, value in {"output_flag": False, "presolve": "off", "threads": 1, "solver": "simplex"}.items():
+        highs.setOptionValue(option, value)
+    matrix = model.matrix
+    highs.passModel(
+        model.column_count, model.row_count, matrix.nnz, int(highspy.MatrixFormat.kRowwise),
+        int(highspy.ObjSense.kMaximize), model.offset, model.objective, model.column_lower, model.column_upper,
+        model.row_lower, model.row_upper, matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data,
+        np.zeros(model.column_count, dtype=np.int32),
+    )  # fmt: skip
+    return highs
