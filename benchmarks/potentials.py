@@ -1,0 +1,92 @@
+"""How fast reward potentials converge on the published instances, fast and paper setting side by side.
+
+    python benchmarks/potentials.py FOLDER [--paper-limit SECONDS] [--only NAME]
+
+FOLDER holds the HD-MILP-Plan instances. Prints one row per instance and N: units, cuts, MILPs, seconds, proof bound,
+the root bound of an 8-step plan with and without the potentials, and the paper setting's seconds (or its limit).
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from reluplan.bounds.reach import HorizonBounds, reachable_bounds
+from reluplan.importers.hd_milp_plan import convert
+from reluplan.milp.unroll import Extension, unroll
+from reluplan.potentials.domain import step_domain
+from reluplan.potentials.generate import PotentialSettings, generate_potentials
+from reluplan.potentials.strengthen import StrengtheningRows
+from reluplan.problem import Problem
+from reluplan.solvers.base import SolveOptions
+from reluplan.solvers.highs import HighsSolver
+
+HORIZONS = {
+    "hvac_3": 100,
+    "hvac_6": 100,
+    "reservoir_3": 500,
+    "reservoir_4": 500,
+    "navigation_8x8": 100,
+    "navigation_10x10": 100,
+}
+
+
+def root_bound(problem: Problem, bounds: HorizonBounds, extension: Extension | None) -> float:
+    """The optimum of the plan's LP relaxation."""
+    model = unroll(problem, bounds, extension=extension).model
+    relaxed = dataclasses.replace(model, integer=np.zeros_like(model.integer))
+    return HighsSolver().solve(relaxed, SolveOptions()).objective or float("nan")
+
+
+def measure(name: str, problem: Problem, interval_count: int, paper_limit: float) -> str:
+    """One row of the table."""
+    bounds = reachable_bounds(problem)
+    domain = step_domain(problem, bounds, 0, problem.horizon - 1)
+    fast = generate_potentials(domain, PotentialSettings(interval_count, threads=2), time.monotonic() + 600.0)
+    paper = "-"
+    if paper_limit > 0.0:
+        slow = generate_potentials(
+            domain, PotentialSettings.paper(interval_count, threads=2), time.monotonic() + paper_limit
+        )
+        paper = (
+            f"{slow.seconds:.0f}" if slow.converged else f">{slow.seconds:.0f} (D = {slow.potentials.proof_bound:.3g})"
+        )
+    short = problem.with_horizon(8)
+    short_bounds = reachable_bounds(short)
+    rows = StrengtheningRows([fast.potentials])
+    return (
+        f"| {name} | {interval_count} | {fast.potentials.features.unit_count} | {fast.cut_count} | {fast.milp_count} "
+        f"| {'yes' if fast.converged else 'no'} | {fast.seconds:.1f} | {fast.potentials.proof_bound:.3g} "
+        f"| {root_bound(short, short_bounds, None):.4f} | {root_bound(short, short_bounds, rows):.4f} | {paper} |"
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--paper-limit", type=float, default=0.0)
+    parser.add_argument("--only")
+    options = parser.parse_args()
+    print(
+        "| instance | N | units | cuts | MILPs | converged | seconds | D | root, base | root, potentials | paper, s |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, horizon in HORIZONS.items():
+            if options.only not in (None, name):
+                continue
+            action_bounds = (-0.1, 0.1) if name.startswith("navigation") else None
+            path = convert(options.folder, name, Path(folder) / name, action_bounds)
+            problem = Problem.load(path).with_horizon(horizon)
+            for interval_count in (2, 3):
+                print(measure(name, problem, interval_count, options.paper_limit), flush=True)
+
+
+if __name__ == "__main__":
+    main()
