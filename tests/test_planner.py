@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from brute_force import optimum
 from random_problems import random_network, random_problem
 from reluplan.check import TOLERANCE, check
-from reluplan.errors import InputError
+from reluplan.errors import InputError, SolverError
 from reluplan.expression import Constraint
 from reluplan.milp.unroll import PlanModel
 from reluplan.network import ReluNetwork
@@ -21,7 +21,7 @@ from reluplan.piecewise import PiecewiseLinear
 from reluplan.planner import plan
 from reluplan.polish import extract, repairs
 from reluplan.problem import Problem, Variable
-from reluplan.run import Clock, Run
+from reluplan.run import Clock, Event, Run
 from reluplan.simulate import simulate
 from reluplan.solvers import SOLVER_NAMES
 
@@ -226,3 +226,75 @@ class TestRun:
         assert not run.offer_plan(simulate(problem, np.zeros(1), np.full((1, 1), 1.0)), "worse")
         assert run.reward == pytest.approx(0.1)
         assert run.gap is None
+
+    def test_a_bound_below_a_checked_plan_is_dropped_and_said(self) -> None:
+        problem = rounding_problem()
+        plan_in_hand = simulate(problem, np.zeros(1), np.full((1, 1), 0.6))
+        for order in ("plan first", "bound first"):
+            run = Run(problem, Clock(), GAP)
+            if order == "plan first":
+                run.offer_plan(plan_in_hand, "test")
+                assert not run.offer_bound(0.3, "a wrong proof")
+            else:
+                run.offer_bound(0.3, "a wrong proof")
+                run.offer_plan(plan_in_hand, "test")
+            assert math.isinf(run.bound)
+            assert not run.is_proven
+            assert any("dropped" in note for note in run.notes)
+
+    def test_a_bound_within_its_margin_is_lifted(self) -> None:
+        problem = rounding_problem()
+        run = Run(problem, Clock(), 1e-4)
+        run.offer_plan(simulate(problem, np.zeros(1), np.full((1, 1), 0.6)), "test")
+        assert run.offer_bound(0.4 - 1.5e-6, "a proof with tolerances")
+        assert run.bound == run.reward
+
+    def test_a_listener_that_fails_costs_nothing(self) -> None:
+        def fail(event: Event) -> None:
+            raise OSError("the terminal is gone")
+
+        result = plan(rounding_problem(), on_event=fail)
+        assert result.status == "optimal"
+        assert any("terminal is gone" in note for note in result.fields["notes"])
+
+
+def test_a_plan_survives_an_error_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise SolverError("the solver broke")
+
+    monkeypatch.setattr("reluplan.planner._finish", fail)
+    result = plan(rounding_problem())
+    assert result.trajectory is not None
+    assert any("the solver broke" in note for note in result.fields["notes"])
+
+
+def test_a_state_on_a_kink_is_not_infeasible() -> None:
+    """Both arguments of the maximum are equal at s = 8.1, up to one ulp, which must not decide."""
+    network = ReluNetwork.sequential([[[1.0, 0.0]]], [[0.0]])
+    arguments = [PiecewiseLinear(np.array([1.7, 0, 0]), 0.9), PiecewiseLinear(np.array([0.4, 0, 0]), 11.43)]
+    problem = Problem(
+        "kink", 1, (Variable("s", "continuous", 0.0, 10.0),), (Variable("a", "continuous", 0.0, 1.0),), (),
+        np.full(1, 8.1), np.full(1, 8.1), network, PiecewiseLinear.maximum(arguments),
+    )  # fmt: skip
+    result = plan(problem)
+    assert result.status == "optimal"
+    assert result.reward == pytest.approx(14.67)
+
+
+def test_a_diverging_simulation_is_no_plan() -> None:
+    network = ReluNetwork.sequential([[[1e200, 0.0]]], [[0.0]])
+    reward = PiecewiseLinear(np.array([0.0, 0.0, 1.0])) - PiecewiseLinear(np.array([1.0, 0.0, 0.0]))
+    problem = Problem(
+        "diverging", 4, (Variable("s"),), (Variable("a", "continuous", 0.0, 1.0),), (), np.ones(1), np.ones(1),
+        network, reward,
+    )  # fmt: skip
+    with np.errstate(all="ignore"):
+        report = check(problem, simulate(problem, np.ones(1), np.zeros((4, 1))))
+    assert not report.ok
+
+
+def test_no_time_ends_without_a_plan_and_without_a_claim() -> None:
+    result = plan(hard_problem(), time_limit=1e-9)
+    assert result.status == "no_plan"
+    assert result.bound is None
+    assert any("time limit" in note for note in result.fields["notes"])

@@ -198,12 +198,13 @@ def potentials(
     from reluplan.potentials.generate import choose_settings
     from reluplan.problem import Problem
     from reluplan.progress import ProgressView
-    from reluplan.report.convergence import plot_convergence
+    from reluplan.report.convergence import check_plot, plot_convergence
     from reluplan.report.terminal import print_potentials
 
     loaded = Problem.load(problem)
     loaded = loaded if horizon is None else loaded.with_horizon(horizon)
     settings = choose_settings(setting, intervals, threads or available_cores(), seed, regulariser)
+    check_plot(plot)
     _check_writable(out.parent)
     with _handling(signal.SIGTERM, signal.default_int_handler):
         with ProgressView(clock, quiet) as view:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,21 @@ from reluplan.potentials.potential_set import PotentialSet
 ENDINGS = (".png", ".svg", ".pdf")
 
 
-def plot_convergence(potentials: PotentialSet, path: Path) -> None:
-    """Violation over time on a log scale: what each round found, and what the MILP proved."""
+def check_plot(path: Path | None) -> None:
+    """Complain before the work if the picture cannot be made."""
+    if path is None:
+        return
     if path.suffix not in ENDINGS:
         raise InputError(f"{path}: a plot must end in {', '.join(ENDINGS)}")
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError:
-        raise MissingExtraError("matplotlib", "plot", "Plotting") from None
+    if find_spec("matplotlib") is None:
+        raise MissingExtraError("matplotlib", "plot", "Plotting")
+
+
+def plot_convergence(potentials: PotentialSet, path: Path) -> None:
+    """Violation over time on a log scale: what each round found, and what the MILP proved."""
+    check_plot(path)
+    from matplotlib.figure import Figure
+
     history: list[dict[str, Any]] = potentials.report["history"]
     found = [(entry["seconds"], entry["violation"]) for entry in history if entry["violation"] > 0.0]
     proven = [(entry["seconds"], entry["dual_bound"]) for entry in history if entry["dual_bound"] is not None]
