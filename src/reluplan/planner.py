@@ -77,7 +77,7 @@ def plan(
 
     Stops at the time limit (seconds, all stages together) or at Ctrl-C with the best plan and bound so far; the
     status says what is proven. method: "base" is the paper's base model, "potentials" the model strengthened by reward
-    potentials with `interval_count` intervals per ReLU (computed, or given as `potentials`), "auto" the better one.
+    potentials with `interval_count` intervals per ReLU (computed, or given as `potentials`), "auto" is "base" for now.
     gap: `optimal` means bound − reward <= gap · max(1, |reward|); below 2e-6 it cannot be reached. threads: all cores
     by default. big_m: only to reproduce the published baseline. clock: started earlier, if the limit counts from there.
 
@@ -117,7 +117,9 @@ def _plan(run: Run, options: PlanOptions) -> None:
         with run.stage("potentials"):
             run.potentials = options.potentials or _compute_potentials(run, bounds, options)
     with run.stage("model"):
-        plan_model = _build(run.problem, bounds, options.big_m, potentials=run.potentials)
+        plan_model = _build(
+            run.problem, bounds, options.big_m, potentials=run.potentials, deadline=run.clock.deadline()
+        )
         model = plan_model.model
         run.tell(f"{model.row_count} rows, {model.column_count} columns, {int(model.integer.sum())} integer")
     if run.clock.remaining <= 0.0:
@@ -139,13 +141,14 @@ def _build(
     big_m: float | None,
     named: bool = False,
     potentials: PotentialSet | None = None,
+    deadline: float = math.inf,
 ) -> PlanModel:
     if big_m is not None:
         needed = float(np.abs([bounds.unit_lower, bounds.unit_upper]).max(initial=0.0))
         if big_m < needed:
             raise InputError(f"--big-m {big_m:g} would cut off plans: a neuron may reach {needed:g}; use a larger one")
     extension = None if potentials is None else StrengtheningRows(potentials.items)
-    return unroll(problem, bounds, big_m, named, extension)
+    return unroll(problem, bounds, big_m, named, extension, deadline)
 
 
 def _compute_potentials(run: Run, bounds: HorizonBounds, options: PlanOptions) -> PotentialSet:

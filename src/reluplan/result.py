@@ -69,6 +69,8 @@ class PlanResult:
 def summarise(run: Run, method: str, solver: str, seed: int, versions: dict[str, str]) -> PlanResult:
     """The result of a run as it stands: honest at any moment."""
     bound = None if math.isinf(run.bound) else run.bound
+    if run.best is not None or bound is not None:
+        run.close_history()
     return PlanResult(
         problem=run.problem,
         status=_status(run),

@@ -155,7 +155,8 @@ class Run:
         if not self._reconcile():
             self.bound, self.bound_margin = before if before[0] >= (self.reward or -math.inf) else (math.inf, 0.0)
             return False
-        self._record()
+        if not self._creeps():
+            self._record()
         self.tell(f"bound {self.bound:.10g} from {source}")
         return True
 
@@ -174,6 +175,20 @@ class Run:
 
     def count_nodes(self, open_nodes: int, closed_nodes: int) -> None:
         self.open_nodes, self.closed_nodes = open_nodes, closed_nodes
+
+    def _creeps(self) -> bool:
+        """Whether the history already has about this bound, from a moment ago."""
+        last = self.history[-1] if self.history else None
+        if last is None or last["bound"] is None or last["seconds"] is None:
+            return False
+        change = abs(self.bound - last["bound"]) / max(1.0, abs(self.bound))
+        return change < 1e-3 and self.clock.elapsed < last["seconds"] + 5.0
+
+    def close_history(self) -> None:
+        """The last entry is how the run ended."""
+        bound = None if math.isinf(self.bound) else self.bound
+        if not self.history or (self.history[-1]["reward"], self.history[-1]["bound"]) != (self.reward, bound):
+            self._record()
 
     def _record(self) -> None:
         self.history.append(

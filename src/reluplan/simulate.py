@@ -42,10 +42,11 @@ def simulate(problem: Problem, initial_state: Array, actions: Array, auxiliaries
         auxiliaries = np.zeros((horizon + 1, len(problem.auxiliaries)))
     states = np.empty((horizon + 1, len(problem.states)))
     states[0] = initial_state
-    for t in range(horizon):
-        inputs = np.concatenate([states[t], actions[t], auxiliaries[t]])
-        states[t + 1] = problem.next_states(inputs)
-    rewards = problem.reward.evaluate(step_vectors(states, actions, auxiliaries))
+    with np.errstate(over="ignore", invalid="ignore"):  # what diverges is found by the check, not by warnings
+        for t in range(horizon):
+            inputs = np.concatenate([states[t], actions[t], auxiliaries[t]])
+            states[t + 1] = problem.next_states(inputs)
+        rewards = problem.reward.evaluate(step_vectors(states, actions, auxiliaries))
     return Trajectory(states, actions, auxiliaries, rewards)
 
 

@@ -57,9 +57,9 @@ def reachable_bounds(problem: Problem, deadline: float = np.inf, last_moment: fl
     for t in range(problem.horizon):
         rows = constraints + (list(problem.initial_constraints) if t == 0 else [])
         key = lower.tobytes() + upper.tobytes() + bytes([t == 0])
+        if time.monotonic() > last_moment:
+            raise OutOfTimeError(f"the time limit ended after the bounds of {t} of {problem.horizon} steps")
         if key not in cache:
-            if time.monotonic() > last_moment:
-                raise OutOfTimeError(f"the time limit ended after the bounds of {t} of {problem.horizon} steps")
             cache[key] = _bound_one(problem, t, lower, upper, rows, deadline)
         step = cache[key]
         _check_finite(problem, t, step)

@@ -12,7 +12,7 @@ import numpy as np
 
 from reluplan.errors import InputError, SolverError
 from reluplan.files import write_atomically
-from reluplan.milp.model import Model
+from reluplan.milp.model import Model, unique_names
 
 FORMATS = (".mps", ".lp")
 _BRACKETS = str.maketrans("[]", "()")
@@ -52,8 +52,8 @@ def _to_highs(model: Model) -> Any:
     kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
     lp.integrality_ = [kinds[int(i)] for i in model.integer]
     if model.column_names is not None and model.row_names is not None:
-        lp.col_names_ = [safe_name(name) for name in model.column_names]
-        lp.row_names_ = [safe_name(name) for name in model.row_names]
+        lp.col_names_ = unique_names([safe_name(name) for name in model.column_names])
+        lp.row_names_ = unique_names([safe_name(name) for name in model.row_names])
     create: Any = highspy.Highs  # its constructor has no types
     highs = create()
     highs.setOptionValue("output_flag", False)

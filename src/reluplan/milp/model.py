@@ -138,8 +138,8 @@ class ModelBuilder:
             column_lower=_join(self._lower, np.float64),
             column_upper=_join(self._upper, np.float64),
             integer=_join(self._integer, np.bool_),
-            column_names=_unique(self._names[0]) if self._names else None,
-            row_names=_unique(self._names[1]) if self._names else None,
+            column_names=tuple(unique_names(self._names[0])) if self._names else None,
+            row_names=tuple(unique_names(self._names[1])) if self._names else None,
         )
 
 
@@ -150,14 +150,14 @@ def _block_names(name: Name, shape: tuple[int, ...]) -> list[str]:
     return [f"{name}{''.join(f'_{i + 1}' for i in index)}" for index in np.ndindex(shape)]
 
 
-def _unique(names: list[str]) -> tuple[str, ...]:
-    """Blocks of one name (one a step, say) are told apart by a running number."""
+def unique_names(names: list[str]) -> list[str]:
+    """Equal names (blocks of one a step, say) are told apart by a running number."""
     seen: dict[str, int] = {}
     result = []
     for name in names:
         count = seen[name] = seen.get(name, 0) + 1
         result.append(name if count == 1 else f"{name}#{count}")
-    return tuple(result)
+    return result
 
 
 def _join(parts: list[NDArray[Scalar]], dtype: type[Scalar]) -> NDArray[Scalar]:

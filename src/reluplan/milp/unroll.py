@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.bounds.reach import HorizonBounds
+from reluplan.errors import OutOfTimeError
 from reluplan.milp.model import Index, Model, ModelBuilder
 from reluplan.milp.piecewise import LinearForm, MaxColumns, PiecewiseEncoder, Side
 from reluplan.milp.relu import StepColumns, encode_network
@@ -85,12 +87,14 @@ def unroll(
     big_m: float | None = None,
     named: bool = False,
     extension: Extension | None = None,
+    deadline: float = np.inf,
 ) -> PlanModel:
     """max Σ_t R_t subject to I, C (t = 1..H), G and the network of every step.
 
     big_m: one constant in place of every neuron's own bounds, as in the published baseline; stable units then keep
     their binaries. Only for comparison: it is slow, and the solver's tolerances leak through it.
-    extension: rows beyond the base model, such as reward potentials.
+    extension: rows beyond the base model, such as reward potentials. deadline: of time.monotonic; OutOfTimeError
+    is raised when it passes.
     """
     builder = ModelBuilder(named)
     columns = _variable_columns(builder, problem, bounds, declared_only=big_m is not None)
@@ -101,6 +105,8 @@ def unroll(
     inputs = np.hstack([states[:-1], actions, auxiliaries[:-1]])
     steps, inner_rows = [], []
     for t in range(problem.horizon):
+        if time.monotonic() > deadline:
+            raise OutOfTimeError(f"the time limit ended while the model of {problem.horizon} steps was built")
         step = encode_network(builder, problem.dynamics, inputs[t], lower[t], upper[t], t)
         output = bounds.output_lower[t], bounds.output_upper[t]
         inner_rows.append(_link_states(builder, problem, step, states[t + 1], *output, t))
