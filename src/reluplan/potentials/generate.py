@@ -286,8 +286,8 @@ class _Loop:
     def _separate_by_milp(self) -> bool:
         """Solve the subproblem; False if the loop must end: converged, out of time, or stuck."""
         tolerance = self._tolerance()
-        # in the paper's setting only the most violated pattern will do; otherwise one that is half as bad as possible
-        enough = 0.5 if self._settings.heuristics else math.inf
+        # in the paper's setting only the most violated pattern will do; otherwise one that is nearly as bad
+        enough = 0.9 if self._settings.heuristics else math.inf
         found = self._ask_milp(tolerance, enough)
         violation = self._take_in(found)
         self._record(violation, found.dual_bound, "MILP")
@@ -310,6 +310,7 @@ class _Loop:
         for entries in found.entries:
             if self._settings.heuristics:
                 search.walk(self._values, entries)
+                search.surround(entries)
             else:
                 self._store.solve(entries)
         return float(self._store.violations(self._values).max(initial=0.0))

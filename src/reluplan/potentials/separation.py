@@ -85,6 +85,16 @@ class HeuristicSeparation:
             if time.monotonic() > self.deadline or (solved >= FLIPS and self.any_violated(values)):
                 return
 
+    def surround(self, entries: Entries) -> None:
+        """Solve all neighbours of a pattern that the MILP found: others that violate are often beside it."""
+        last = self.store.features.interval_count
+        for unit in range(len(entries)):
+            for step in (-1, 1):
+                neighbour = entries.copy()
+                neighbour[unit] += step
+                if 0 <= neighbour[unit] <= last and neighbour not in self.store:
+                    self.store.solve(neighbour)
+
     def _neighbours(self, at: int, values: Array) -> Entries:
         """The nearest neighbours of a pattern, seen from its best step, over whose edge φ falls."""
         features, entries = self.store.features, self.store.entries[at]

@@ -74,7 +74,7 @@ class Subproblem:
             self._with_potentials(values),
             SolveOptions(
                 time_limit=time_limit,
-                gap=0.5 * tolerance / max(1.0, tolerance),
+                gap=min(0.05, 0.5 * tolerance / max(1.0, tolerance)),
                 threads=threads,
                 start=None if start is None else self._assignment(start),
                 on_progress=listen,

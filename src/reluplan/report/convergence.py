@@ -30,7 +30,8 @@ def plot_convergence(potentials: PotentialSet, path: Path) -> None:
     from matplotlib.figure import Figure
 
     history: list[dict[str, Any]] = potentials.report["history"]
-    found = [(entry["seconds"], entry["violation"]) for entry in history if entry["violation"] > 0.0]
+    noise = 1e-9 * max((entry["violation"] for entry in history), default=0.0)
+    found = [(entry["seconds"], entry["violation"]) for entry in history if entry["violation"] > noise]
     proven = [(entry["seconds"], entry["dual_bound"]) for entry in history if entry["dual_bound"] is not None]
     figure = Figure(figsize=(7.0, 4.0), layout="constrained")
     axes = figure.add_subplot()
