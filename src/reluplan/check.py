@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from reluplan.expression import Constraint
 from reluplan.problem import Problem, Variable
-from reluplan.simulate import Trajectory, step_vectors
+from reluplan.simulate import Trajectory, state_vector, step_vectors
 
 Array = NDArray[np.float64]
 
@@ -62,15 +62,7 @@ def _violations(problem: Problem, trajectory: Trajectory) -> Iterator[Violation]
     steps = step_vectors(states, actions, auxiliaries)
     yield from _rows(problem.constraints, steps, 1)
     yield from _rows(problem.initial_constraints, steps[:1], 1)
-    yield from _rows(problem.goal, _final_vector(problem, trajectory), trajectory.horizon + 1)
-
-
-def _final_vector(problem: Problem, trajectory: Trajectory) -> Array:
-    """The final state and auxiliaries at the positions where goal rows read them, shape (1, width)."""
-    w = np.zeros((1, problem.layout.width))
-    w[0, problem.layout.states] = trajectory.states[-1]
-    w[0, problem.layout.auxiliaries] = trajectory.auxiliaries[-1]
-    return w
+    yield from _rows(problem.goal, state_vector(problem, states[-1], auxiliaries[-1]), trajectory.horizon + 1)
 
 
 def _domain(variables: Sequence[Variable], values: Array) -> Iterator[Violation]:

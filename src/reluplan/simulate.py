@@ -53,3 +53,10 @@ def simulate(problem: Problem, initial_state: Array, actions: Array, auxiliaries
 def step_vectors(states: NDArray[Scalar], actions: NDArray[Scalar], auxiliaries: NDArray[Scalar]) -> NDArray[Scalar]:
     """w_t = (s_t, a_t, x_t, s_{t+1}, x_{t+1}) for t = 1..H, shape (H, width); of values, bounds or columns alike."""
     return np.hstack([states[:-1], actions, auxiliaries[:-1], states[1:], auxiliaries[1:]])
+
+
+def state_vector(problem: Problem, states: Array, auxiliaries: Array) -> Array:
+    """One state and its auxiliaries where initial and goal rows read them, zeros elsewhere, shape (1, width)."""
+    w = np.zeros((1, problem.layout.width))
+    w[:, problem.layout.states], w[:, problem.layout.auxiliaries] = states, auxiliaries
+    return w

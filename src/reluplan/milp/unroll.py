@@ -16,7 +16,7 @@ from reluplan.milp.model import Index, Model, ModelBuilder
 from reluplan.milp.piecewise import LinearForm, MaxColumns, PiecewiseEncoder, Side
 from reluplan.milp.relu import StepColumns, encode_network
 from reluplan.problem import Problem, Variable
-from reluplan.simulate import Trajectory, step_vectors
+from reluplan.simulate import Trajectory, state_vector, step_vectors
 
 Array = NDArray[np.float64]
 
@@ -73,7 +73,7 @@ class PlanModel:
         w = step_vectors(trajectory.states, trajectory.actions, trajectory.auxiliaries)
         for maximum in self.step_maxima:
             maximum.fill(x, w[: len(maximum.value)])
-        last = _state_vector(self.problem, trajectory.states[-1:], trajectory.auxiliaries[-1:])
+        last = state_vector(self.problem, trajectory.states[-1:], trajectory.auxiliaries[-1:])
         for maximum in self.final_maxima:
             maximum.fill(x, last)
         if self.extension is not None:
@@ -203,16 +203,9 @@ def _state_encoder(
     states, _, auxiliaries = columns
     index = np.full((1, problem.layout.width), -1, dtype=np.int64)
     index[0, problem.layout.states], index[0, problem.layout.auxiliaries] = states[t], auxiliaries[t]
-    lower = _state_vector(problem, bounds.state_lower[t : t + 1], bounds.auxiliary_lower[t : t + 1])
-    upper = _state_vector(problem, bounds.state_upper[t : t + 1], bounds.auxiliary_upper[t : t + 1])
+    lower = state_vector(problem, bounds.state_lower[t : t + 1], bounds.auxiliary_lower[t : t + 1])
+    upper = state_vector(problem, bounds.state_upper[t : t + 1], bounds.auxiliary_upper[t : t + 1])
     return PiecewiseEncoder(builder, index, lower, upper)
-
-
-def _state_vector(problem: Problem, states: Array, auxiliaries: Array) -> Array:
-    """One state and its auxiliaries at the positions of s and x, zeros elsewhere, shape (1, width)."""
-    w = np.zeros((1, problem.layout.width))
-    w[:, problem.layout.states], w[:, problem.layout.auxiliaries] = states, auxiliaries
-    return w
 
 
 def _scatter(x: Array, columns: Index, values: NDArray[np.generic]) -> None:
