@@ -1,0 +1,84 @@
+"""`reluplan plan`: the best plan and a bound on it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reluplan.cli.shared import (
+    EPILOG,
+    HorizonOption,
+    JsonOption,
+    ProblemArgument,
+    QuietOption,
+    app,
+    check_writable,
+    ending_like_ctrl_c,
+    undisturbed,
+)
+from reluplan.errors import InputError
+from reluplan.run import Clock, Event
+
+if TYPE_CHECKING:
+    from reluplan.potentials.potential_set import PotentialSet
+    from reluplan.problem import Problem
+
+
+@app.command(epilog=EPILOG)
+def plan(
+    problem: ProblemArgument,
+    out: Annotated[Path, typer.Option(help="Run directory for result.json, plan.csv and log.txt.", show_default=False)],
+    horizon: HorizonOption = None,
+    method: Annotated[str, typer.Option(help="base, potentials, or auto (base for now).")] = "auto",
+    intervals: Annotated[int, typer.Option(help="Output intervals of each ReLU, for --method potentials.")] = 2,
+    potentials: Annotated[
+        Path | None, typer.Option(help="Potentials file to use with --method potentials.", show_default=False)
+    ] = None,
+    solver: Annotated[str, typer.Option(help="highs, scip, gurobi or cplex.")] = "highs",
+    time_limit: Annotated[float, typer.Option(help="Seconds for the whole command.")] = math.inf,
+    gap: Annotated[float, typer.Option(help="Proven when bound - reward <= gap * max(1, |reward|).")] = 1e-4,
+    threads: Annotated[int | None, typer.Option(help="Solver threads; all cores by default.")] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of the solver.")] = 0,
+    big_m: Annotated[
+        float | None, typer.Option(help="One big-M for all ReLUs, to reproduce the published baseline; slow and leaky.")
+    ] = None,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Find the best plan and prove a bound on it."""
+    clock = Clock(time_limit)
+    from reluplan.planner import plan as find_plan
+    from reluplan.problem import Problem
+    from reluplan.progress import ProgressView
+    from reluplan.report.terminal import STATUS_WORDS, print_result
+
+    loaded = Problem.load(problem)
+    known = None if potentials is None else _load_potentials(potentials, loaded, horizon, method)
+    check_writable(out)
+    with ending_like_ctrl_c():
+        with ProgressView(clock, quiet) as view:
+            result = find_plan(
+                loaded, horizon=horizon, method=method, solver=solver, time_limit=time_limit, gap=gap, threads=threads,
+                seed=seed, big_m=big_m, interval_count=intervals, potentials=known, clock=clock, on_event=view,
+            )  # fmt: skip
+            view(Event(clock.elapsed, "end", STATUS_WORDS[result.status], result.reward, result.bound))
+        with undisturbed():
+            result.write(out, view.log)
+            if as_json:
+                print(result.to_json())
+            elif not quiet:
+                print_result(result, out)
+    return result.exit_code
+
+
+def _load_potentials(path: Path, problem: Problem, horizon: int | None, method: str) -> PotentialSet:
+    from reluplan.potentials.potential_set import PotentialSet
+
+    if method != "potentials":
+        raise InputError("--potentials goes with --method potentials")
+    known = PotentialSet.load(path)
+    known.require_fit(problem if horizon is None else problem.with_horizon(horizon), str(path))
+    return known
