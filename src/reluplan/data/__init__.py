@@ -1,0 +1,1 @@
+"""Transition data: read, check, write."""

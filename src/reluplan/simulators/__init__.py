@@ -1,0 +1,1 @@
+"""True systems to collect data from and to run plans in: RDDL, gymnasium, Python functions."""
