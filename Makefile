@@ -8,8 +8,8 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constra
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
-	$(BIN)/reluplan plan examples/reservoir/problem.toml --out out/demo
-	$(BIN)/reluplan check examples/reservoir/problem.toml out/demo
+	$(BIN)/reluplan plan examples/tanks/problem.toml --out out/demo
+	$(BIN)/reluplan check examples/tanks/problem.toml out/demo
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest

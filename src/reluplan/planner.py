@@ -82,7 +82,7 @@ def plan(
     by default. big_m: only to reproduce the published baseline. clock: started earlier, if the limit counts from there.
 
     >>> from reluplan import Problem, plan
-    >>> result = plan(Problem.load("examples/reservoir/problem.toml"), horizon=4)
+    >>> result = plan(Problem.load("examples/tanks/problem.toml"), horizon=4)
     >>> result.status
     'optimal'
     """

@@ -86,7 +86,7 @@ class Problem:
     initial_constraints: rows of I beside the box [initial_lower, initial_upper], at the positions of s and x.
     State and auxiliary bounds hold at every t = 1..H+1, action bounds at every t = 1..H.
 
-    >>> problem = Problem.load("examples/reservoir/problem.toml")
+    >>> problem = Problem.load("examples/tanks/problem.toml")
     >>> [action.name for action in problem.actions]
     ['flow[upper]', 'flow[lower]']
     """

@@ -25,7 +25,7 @@ def reward_potentials(
     """Reward potentials of a problem, valid for all its plans, whenever the search for them ended.
 
     >>> from reluplan import Problem, reward_potentials
-    >>> potentials = reward_potentials(Problem.load("examples/reservoir/problem.toml"), interval_count=1)
+    >>> potentials = reward_potentials(Problem.load("examples/tanks/problem.toml"), interval_count=1)
     >>> potentials.report["converged"]
     True
     """
