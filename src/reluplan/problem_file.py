@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -29,9 +29,43 @@ PLAN_COLUMNS = {"step", "reward"}
 """Columns of plan.csv beside the variables."""
 
 
-def load_problem(path: Path) -> Problem:
-    """The problem described by a file; see the reference in docs/problem-file.md."""
-    return _Reader(path, _parse_toml(path)).problem()
+@dataclass(frozen=True)
+class NetworkSection:
+    """What the section [network] of a problem file says; the file itself may not exist yet."""
+
+    file: Path
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    predicts: Literal["next", "delta"]
+
+
+@dataclass(frozen=True)
+class VariableTable:
+    """What a problem file declares before anything is learned: variables with their bounds, and its network's names."""
+
+    states: tuple[Variable, ...]
+    actions: tuple[Variable, ...]
+    auxiliaries: tuple[Variable, ...]
+    network: NetworkSection | None
+    source: str
+
+
+def load_problem(path: Path, network: ReluNetwork | None = None) -> Problem:
+    """The problem described by a file; see the reference in docs/problem-file.md.
+
+    network: stands in for the network file, such as one that has just been trained.
+    """
+    return _Reader(path, _parse_toml(path), network).problem()
+
+
+def read_variables(path: str | Path) -> VariableTable:
+    """The variables and the network section of a problem file, without the network, which may not exist yet.
+
+    >>> table = read_variables("examples/reservoir/problem.toml")
+    >>> [state.name for state in table.states], table.network.predicts
+    (['level[upper]', 'level[lower]'], 'delta')
+    """
+    return _Reader(Path(path), _parse_toml(Path(path))).variable_table()
 
 
 def _parse_toml(path: Path) -> dict[str, Any]:
@@ -53,16 +87,15 @@ class _Reader:
 
     path: Path
     data: Mapping[str, Any]
+    network: ReluNetwork | None = None
+
+    def variable_table(self) -> VariableTable:
+        states, actions, auxiliaries, _ = self._declarations()
+        section = self._network_section(states, (*states, *actions, *auxiliaries))
+        return VariableTable(states, actions, auxiliaries, section, str(self.path))
 
     def problem(self) -> Problem:
-        self._check_keys(self.data, TOP_KEYS, "")
-        states = self._variables("state", {"kind", "bounds", "initial"})
-        actions = self._variables("action", {"kind", "bounds"})
-        auxiliaries = self._variables("auxiliary", {"kind", "bounds"})
-        constants = self._constants()
-        variables = [v.name for v in (*states, *actions, *auxiliaries)]
-        self._check_names([*variables, *constants])
-        self._check_columns(variables)
+        states, actions, auxiliaries, constants = self._declarations()
         lower, upper = self._initial_box(states)
         layout = StepLayout(len(states), len(actions), len(auxiliaries))
         scopes = _Scopes(states, actions, auxiliaries, layout, constants)
@@ -81,6 +114,20 @@ class _Reader:
             goal=self._constraints("goal", scopes.state("the final state")),
             source=str(self.path),
         )
+
+    def _declarations(
+        self,
+    ) -> tuple[tuple[Variable, ...], tuple[Variable, ...], tuple[Variable, ...], dict[str, float]]:
+        """States, actions, auxiliaries and constants, their names checked."""
+        self._check_keys(self.data, TOP_KEYS, "")
+        states = self._variables("state", {"kind", "bounds", "initial"})
+        actions = self._variables("action", {"kind", "bounds"})
+        auxiliaries = self._variables("auxiliary", {"kind", "bounds"})
+        constants = self._constants()
+        variables = [v.name for v in (*states, *actions, *auxiliaries)]
+        self._check_names([*variables, *constants])
+        self._check_columns(variables)
+        return states, actions, auxiliaries, constants
 
     def _fail(self, key: str, message: str) -> InputError:
         return InputError(f"{self.path}: {key}: {message}" if key else f"{self.path}: {message}")
@@ -225,27 +272,39 @@ class _Reader:
         inputs = {v.name: i for i, v in enumerate((*states, *actions, *auxiliaries))}
         outputs = {v.name: i for i, v in enumerate(states)}
         transitions = self._transitions(outputs, scopes)
-        table = self._get(self.data, "network", dict, "", {})
-        self._check_keys(table, NETWORK_KEYS, "network")
-        network = self._network(table) if table else None
-        read = self._name_list(table, "inputs", inputs) if table else []
-        predicted = self._name_list(table, "outputs", outputs) if table else []
-        if network is not None:
-            self._check_width("inputs", network.input_count, len(read), table)
-            self._check_width("outputs", network.output_count, len(predicted), table)
+        section = self._network_section(states, (*states, *actions, *auxiliaries))
+        network = None if section is None else self._network(section)
+        read = [inputs[name] for name in section.inputs] if section else []
+        predicted = [outputs[name] for name in section.outputs] if section else []
         self._check_cover(states, predicted, transitions)
+        is_delta = section is not None and section.predicts == "delta"
+        return compose_dynamics(len(inputs), len(states), network, read, predicted, is_delta, transitions)
+
+    def _network_section(self, states: Iterable[Variable], variables: Iterable[Variable]) -> NetworkSection | None:
+        """The names and the file of [network], without a look at the file; None if there is no such section."""
+        table = self._get(self.data, "network", dict, "", {})
+        if not table:
+            return None
+        self._check_keys(table, NETWORK_KEYS, "network")
         predicts = self._get(table, "predicts", str, "network", "next")
         if predicts not in ("next", "delta"):
             raise self._fail("network.predicts", f'must be "next" or "delta", got {predicts!r}')
-        return compose_dynamics(len(inputs), len(states), network, read, predicted, predicts == "delta", transitions)
+        return NetworkSection(
+            file=self.path.parent / self._get(table, "file", str, "network"),
+            inputs=self._name_list(table, "inputs", [v.name for v in variables]),
+            outputs=self._name_list(table, "outputs", [v.name for v in states]),
+            predicts=predicts,
+        )
 
-    def _network(self, table: Mapping[str, Any]) -> ReluNetwork:
-        file = self.path.parent / self._get(table, "file", str, "network")
-        if not file.is_file():
-            raise self._fail("network.file", f"no such file: {file}")
-        return ReluNetwork.load(file)
+    def _network(self, section: NetworkSection) -> ReluNetwork:
+        if self.network is None and not section.file.is_file():
+            raise self._fail("network.file", f"no such file: {section.file}")
+        network = self.network or ReluNetwork.load(section.file)
+        self._check_width("inputs", network.input_count, len(section.inputs), section.file)
+        self._check_width("outputs", network.output_count, len(section.outputs), section.file)
+        return network
 
-    def _name_list(self, table: Mapping[str, Any], key: str, known: Mapping[str, int]) -> list[int]:
+    def _name_list(self, table: Mapping[str, Any], key: str, known: list[str]) -> tuple[str, ...]:
         where = f"network.{key}"
         names = self._get(table, key, list, "network")
         for name in names:
@@ -253,12 +312,12 @@ class _Reader:
                 raise self._fail(where, f"unknown name {name!r} ({did_you_mean(str(name), known, 'declared')})")
         if len(set(names)) < len(names):
             raise self._fail(where, "a name is listed twice")
-        return [known[name] for name in names]
+        return tuple(names)
 
-    def _check_width(self, key: str, actual: int, listed: int, table: Mapping[str, Any]) -> None:
+    def _check_width(self, key: str, actual: int, listed: int, file: Path) -> None:
         if actual != listed:
             raise self._fail(
-                f"network.{key}", f"{listed} names are listed, but the network in '{table['file']}' has {actual} {key}"
+                f"network.{key}", f"{listed} names are listed, but the network in '{file.name}' has {actual} {key}"
             )
 
     def _transitions(self, outputs: Mapping[str, int], scopes: _Scopes) -> dict[int, PiecewiseLinear]:
