@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 
 class Simulator(Protocol):
     """A system that is stepped: s' and the reward of (s, a, s'), in physical units.
 
-    Bounds have one entry per variable, infinite where there is none.
+    Bounds have one entry per variable, infinite where there is none; `state_is_discrete` and `action_is_discrete` mark
+    variables that take whole numbers (or 0 and 1) only; `default_action` is what "do nothing" means.
     """
 
     state_names: tuple[str, ...]
@@ -22,14 +24,24 @@ class Simulator(Protocol):
     state_upper: Array
     action_lower: Array
     action_upper: Array
+    state_is_discrete: Mask
+    action_is_discrete: Mask
+    default_action: Array
     horizon: int | None
 
     def reset(self, seed: int | None = None) -> Array:
         """Start an episode; returns its first state."""
         ...
 
+    def refusal(self, action: Array) -> str | None:
+        """Why the present state does not allow an action; None if it does."""
+        ...
+
     def step(self, action: Array) -> tuple[Array, float, bool]:
-        """Apply an action: (next state, reward, whether the episode is over)."""
+        """Apply an action: (next state, reward, whether the episode is over); NaN for a reward that is not known.
+
+        An action that is refused raises an InputError that says why.
+        """
         ...
 
     @property

@@ -1,0 +1,47 @@
+"""Tables whose columns are arrays already: Parquet and NPZ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.errors import InputError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayTable:
+    """Named columns of equal length."""
+
+    path: Path
+    columns: tuple[str, ...]
+    arrays: tuple[NDArray[Any], ...]
+
+    @property
+    def row_count(self) -> int:
+        return len(self.arrays[0]) if self.arrays else 0
+
+    def numbers(self, columns: Sequence[int]) -> Array:
+        """The values of some columns as float64."""
+        return np.column_stack([self._column(at) for at in columns]) if columns else np.empty((self.row_count, 0))
+
+    def _column(self, at: int) -> Array:
+        values = self.arrays[at]
+        if values.dtype.kind not in "fiub":
+            raise InputError(
+                f"{self.path}: column '{self.columns[at]}': expected numbers, got {values.dtype} such as "
+                f"{str(values[0])!r}"
+            )
+        return values.astype(np.float64)
+
+    def where(self, row: int) -> str:
+        return f"row {row + 1}"
+
+    def gap(self) -> str | None:
+        return None

@@ -1,0 +1,88 @@
+"""Which column of a file holds which variable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reluplan.data.names import next_state_base, plain_name
+from reluplan.errors import InputError
+from reluplan.expression import did_you_mean
+
+
+@dataclass(frozen=True)
+class ColumnPlaces:
+    """Positions of the columns; None where a file may do without."""
+
+    states: tuple[int, ...]
+    actions: tuple[int, ...]
+    next_states: tuple[int, ...] | None
+    episode: int | None
+    step: int | None
+
+    @property
+    def parts(self) -> tuple[bool, bool, bool]:
+        """Which optional columns there are: next states, episode, step."""
+        return self.next_states is not None, self.episode is not None, self.step is not None
+
+
+def find_columns(
+    path: Path, columns: Sequence[str], state_names: Sequence[str], action_names: Sequence[str]
+) -> ColumnPlaces:
+    """Match a header to the variables: exact names first, then other spellings of them."""
+    finder = _Finder(path, tuple(columns), frozenset([*state_names, *action_names]))
+    states = tuple(finder.require(name) for name in state_names)
+    actions = tuple(finder.require(name) for name in action_names)
+    return ColumnPlaces(
+        states, actions, finder.next_states(state_names), finder.find("episode"), finder.find("step")
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Finder:
+    path: Path
+    columns: tuple[str, ...]
+    variables: frozenset[str]
+
+    def find(self, name: str) -> int | None:
+        """The column of a name: exactly, or the one that is the same in another spelling."""
+        if name in self.columns:
+            return self.columns.index(name)
+        taken = self.variables - {name}
+        wanted = plain_name(name)
+        return self._single(name, [i for i, c in enumerate(self.columns) if c not in taken and plain_name(c) == wanted])
+
+    def require(self, name: str) -> int:
+        at = self.find(name)
+        if at is None:
+            hint = did_you_mean(name, [column for column in self.columns if column], "the file has")
+            raise InputError(f"{self.path}: the column '{name}' is missing ({hint})")
+        return at
+
+    def next_states(self, names: Sequence[str]) -> tuple[int, ...] | None:
+        """The columns of next states: all of them, or none."""
+        found = [self._next(name) for name in names]
+        missing = [name for name, at in zip(names, found, strict=True) if at is None]
+        if len(missing) == len(names):
+            return None
+        if missing:
+            raise InputError(
+                f'{self.path}: the next-state column "{missing[0]}\'" is missing, while other states have theirs; '
+                "add it, or take out all of them to have them derived from consecutive rows"
+            )
+        return tuple(at for at in found if at is not None)
+
+    def _next(self, name: str) -> int | None:
+        marked = {i: next_state_base(c) for i, c in enumerate(self.columns) if c not in self.variables}
+        exact = [i for i, base in marked.items() if base == name]
+        wanted = plain_name(name)
+        return self._single(
+            f"{name}'", exact or [i for i, base in marked.items() if base is not None and plain_name(base) == wanted]
+        )
+
+    def _single(self, name: str, places: Sequence[int]) -> int | None:
+        if len(places) > 1:
+            spelt = ", ".join(repr(self.columns[at]) for at in places)
+            raise InputError(f"{self.path}: which column holds {name}? These all could: {spelt}; rename the others")
+        return places[0] if places else None

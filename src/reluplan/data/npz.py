@@ -1,0 +1,60 @@
+"""NPZ files: one array per column, or the arrays states, actions and next_states."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.data.array_table import ArrayTable
+from reluplan.errors import InputError
+
+NAMED = {"states": "state_names", "next_states": "state_names", "actions": "action_names"}
+"""Arrays of several columns, and the array that names the columns of each."""
+
+
+def open_npz(path: Path) -> ArrayTable:
+    """The columns of an NPZ file; nothing in it is unpickled, so nothing in it can run."""
+    arrays = _arrays(path)
+    columns = _expanded(path, arrays) if "states" in arrays else arrays
+    lengths = {name: len(array) for name, array in columns.items() if array.ndim == 1}
+    for name, array in columns.items():
+        if array.ndim != 1:
+            raise InputError(f"{path}: array '{name}' has shape {array.shape}; expected one number per row")
+        if lengths[name] != next(iter(lengths.values())):
+            raise InputError(f"{path}: arrays have different lengths: {lengths}")
+    return ArrayTable(path, tuple(columns), tuple(columns.values()))
+
+
+def npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """The content of a compressed NPZ file with these arrays."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **dict(arrays))
+    return buffer.getvalue()
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, AttributeError, TypeError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path}: cannot be read as NPZ ({error})") from None
+
+
+def _expanded(path: Path, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """One column for each column of the arrays states, actions and next_states."""
+    columns = {name: array for name, array in arrays.items() if name in ("episode", "step")}
+    for key, naming in NAMED.items():
+        if key not in arrays:
+            continue
+        if naming not in arrays or arrays[key].ndim != 2 or arrays[key].shape[1] != len(arrays[naming]):
+            raise InputError(f"{path}: the array '{key}' needs an array '{naming}' with the name of each column")
+        names: Sequence[str] = [str(name) for name in arrays[naming]]
+        mark = "'" if key == "next_states" else ""
+        columns |= {f"{name}{mark}": column for name, column in zip(names, arrays[key].T, strict=True)}
+    return columns

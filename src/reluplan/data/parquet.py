@@ -1,0 +1,46 @@
+"""Parquet files, by pyarrow."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.data.array_table import ArrayTable
+from reluplan.data.table import check_header
+from reluplan.errors import InputError, MissingExtraError
+
+
+def open_parquet(path: Path) -> ArrayTable:
+    """The columns of a Parquet file; missing values read as NaN."""
+    parquet = _parquet()
+    try:
+        table = parquet.read_table(path)
+    except Exception as error:  # pyarrow's errors share no base
+        raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from None
+    check_header(path, table.column_names)
+    arrays = tuple(column.to_numpy() for column in table.columns)
+    return ArrayTable(path, tuple(name.strip() for name in table.column_names), arrays)
+
+
+def parquet_bytes(names: Sequence[str], columns: Sequence[NDArray[Any]]) -> bytes:
+    """The content of a Parquet file with these columns."""
+    parquet = _parquet()
+    import pyarrow
+
+    buffer = io.BytesIO()
+    table = pyarrow.table([pyarrow.array(np.ascontiguousarray(column)) for column in columns], names=list(names))
+    parquet.write_table(table, buffer)
+    return buffer.getvalue()
+
+
+def _parquet() -> Any:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtraError("pyarrow", "parquet", "Parquet data") from None
+    return parquet

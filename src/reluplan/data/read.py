@@ -1,0 +1,159 @@
+"""Reading transitions from data files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.data.columns import ColumnPlaces, find_columns
+from reluplan.data.table import Table, open_table
+from reluplan.data.transitions import Transitions, concatenate
+from reluplan.errors import InputError
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+def read_transitions(
+    paths: str | Path | Sequence[str | Path], state_names: Sequence[str], action_names: Sequence[str]
+) -> Transitions:
+    """The transitions in one or several data files (CSV, Parquet, NPZ); see docs/data.md for what they may look like.
+
+    Next states are read from their columns (x', next_x or x_next) or, where a file has none, from consecutive rows.
+    """
+    files = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
+    if not files:
+        raise InputError("no data file is given")
+    sources = [_open(path, state_names, action_names) for path in files]
+    _require_same_columns(sources)
+    return concatenate([source.transitions(state_names, action_names) for source in sources])
+
+
+def _open(path: Path, state_names: Sequence[str], action_names: Sequence[str]) -> _Source:
+    table = open_table(path)
+    places = find_columns(path, table.columns, state_names, action_names)
+    if table.row_count == 0:
+        raise InputError(f"{path}: has a header but no rows")
+    if table.row_count == 1:
+        raise InputError(f"{path}: has a single row, too few to learn from")
+    return _Source(table, places)
+
+
+def _require_same_columns(sources: Sequence[_Source]) -> None:
+    """Files that are read together have the same optional columns: one of them lacking some hints at a mistake."""
+    first = sources[0]
+    for other in sources[1:]:
+        for part, has, expected in zip(
+            ("next states", "'episode'", "'step'"), other.places.parts, first.places.parts, strict=True
+        ):
+            if has != expected:
+                with_it, without = (other, first) if has else (first, other)
+                raise InputError(
+                    f"{without.table.path}: has no column for {part}, but {with_it.table.path} has; "
+                    "files read together need the same columns"
+                )
+
+
+@dataclass(frozen=True)
+class _Source:
+    """One file and where its columns are."""
+
+    table: Table
+    places: ColumnPlaces
+
+    def transitions(self, state_names: Sequence[str], action_names: Sequence[str]) -> Transitions:
+        places = self.places
+        values = self.table.numbers([*places.states, *places.actions, *(places.next_states or ())])
+        n, m = len(places.states), len(places.actions)
+        states, actions, next_states = values[:, :n], values[:, n : n + m], values[:, n + m :]
+        episode, step = self._labels(len(values))
+        now = np.arange(len(values))
+        if places.next_states is None:
+            now, then = self._pairs(episode, step)
+            next_states = states[then]
+            self._require_finite(states, places.states, then)
+        else:
+            self._require_finite(next_states, places.next_states, now)
+        self._require_finite(states, places.states, now)
+        self._require_finite(actions, places.actions, now)
+        return Transitions(
+            tuple(state_names), tuple(action_names), episode[now], step[now],
+            states[now], actions[now], next_states if len(next_states) == len(now) else next_states[now],
+        )  # fmt: skip
+
+    def _labels(self, count: int) -> tuple[Index, Index]:
+        """Episode and step of every row, made up where the file has none.
+
+        Without an episode column a step that does not grow starts a new episode; without a step column rows count up.
+        """
+        episode = self._whole_numbers(self.places.episode)
+        step = self._whole_numbers(self.places.step)
+        if episode is None and step is None:
+            return np.zeros(count, dtype=np.int64), np.arange(count)
+        if episode is None and step is not None:
+            episode = np.concatenate([[0], np.cumsum(np.diff(step) <= 0)]).astype(np.int64)
+        if step is None and episode is not None:
+            step = _rank_within(episode)
+        assert episode is not None
+        assert step is not None
+        return episode, step
+
+    def _whole_numbers(self, column: int | None) -> Index | None:
+        if column is None:
+            return None
+        values = self.table.numbers([column])[:, 0]
+        wrong = np.flatnonzero(~(np.isfinite(values) & (values == np.round(values)) & (np.abs(values) < 2**53)))
+        if len(wrong):
+            where = f"{self.table.where(int(wrong[0]))}, column '{self.table.columns[column]}'"
+            raise InputError(f"{self.table.path}: {where}: expected a whole number, got {values[wrong[0]]:g}")
+        return values.astype(np.int64)
+
+    def _pairs(self, episode: Index, step: Index) -> tuple[Index, Index]:
+        """Rows (t, t+1) of one episode whose steps follow each other; a gap in the steps pairs nothing."""
+        if self.places.episode is None and self.places.step is None and (gap := self.table.gap()):
+            raise InputError(
+                f"{self.table.path}: {gap} is empty, so rows around it may not follow each other; "
+                "take it out, or tell episodes apart by a column 'episode'"
+            )
+        order = np.lexsort((step, episode))
+        same = np.diff(episode[order]) == 0
+        self._require_unique(order[1:][same & (np.diff(step[order]) == 0)])
+        follows = same & (np.diff(step[order]) == 1)
+        if not follows.any():
+            raise InputError(
+                f"{self.table.path}: no two rows follow each other (same episode, step t and t+1), "
+                "so there is no next state; add next-state columns or step numbers that count up by one"
+            )
+        now, then = order[:-1][follows], order[1:][follows]
+        by_row = np.argsort(now)
+        return now[by_row], then[by_row]
+
+    def _require_unique(self, repeated: Index) -> None:
+        if len(repeated):
+            raise InputError(
+                f"{self.table.path}: {self.table.where(int(repeated.min()))}: this episode and step "
+                "occur more than once; number them anew or add next-state columns"
+            )
+
+    def _require_finite(self, values: Array, columns: Sequence[int], rows: Index) -> None:
+        bad = ~np.isfinite(values[rows])
+        if bad.any():
+            at, column = (int(i) for i in np.argwhere(bad)[0])
+            value = values[rows[at], column]
+            what = "the cell is empty or not a number" if np.isnan(value) else f"the value is {value}"
+            where = f"{self.table.where(int(rows[at]))}, column '{self.table.columns[columns[column]]}'"
+            raise InputError(f"{self.table.path}: {where}: {what}; fill it in or delete the row")
+
+
+def _rank_within(groups: Index) -> Index:
+    """The position of each row among the rows of its group: 0, 1, 2, ... in order of appearance."""
+    order = np.argsort(groups, kind="stable")
+    starts = np.concatenate([[True], np.diff(groups[order]) != 0])
+    first = np.maximum.accumulate(np.where(starts, np.arange(len(groups)), 0))
+    rank = np.empty(len(groups), dtype=np.int64)
+    rank[order] = np.arange(len(groups)) - first
+    return rank

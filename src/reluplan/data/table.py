@@ -1,0 +1,78 @@
+"""A data file as named columns of numbers, whatever its format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.errors import InputError
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+CSV_ENDINGS = (".csv", ".tsv", ".txt")
+ENDINGS = (*CSV_ENDINGS, ".parquet", ".npz")
+
+
+class Table(Protocol):
+    """Columns of one file; cells that are empty read as NaN."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        ...
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names in the header, in order."""
+        ...
+
+    @property
+    def row_count(self) -> int:
+        """Rows of data, the header not counted."""
+        ...
+
+    def numbers(self, columns: Sequence[int]) -> Array:
+        """The values of some columns, by position, shape (rows, columns); an error names the cell that is no number."""
+        ...
+
+    def where(self, row: int) -> str:
+        """How to find a row (from 0) in the file, such as `line 7`."""
+        ...
+
+    def gap(self) -> str | None:
+        """Where an empty line stands between rows, None if there is none."""
+        ...
+
+
+def open_table(path: Path) -> Table:
+    """The table of a file; its ending decides the format."""
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        raise InputError(f"{path}: data must be a file ending in .csv, .parquet or .npz")
+    if not path.is_file():
+        raise InputError(f"{path}: no such data file")
+    if ending == ".parquet":
+        from reluplan.data.parquet import open_parquet
+
+        return open_parquet(path)
+    if ending == ".npz":
+        from reluplan.data.npz import open_npz
+
+        return open_npz(path)
+    from reluplan.data.csv_table import open_csv
+
+    return open_csv(path)
+
+
+def check_header(path: Path, columns: Sequence[str]) -> None:
+    """Every column has a name of its own."""
+    seen: set[str] = set()
+    for name in columns:
+        if name in seen and name:
+            raise InputError(f"{path}: two columns are named '{name}'; rename or delete one of them")
+        seen.add(name)

@@ -1,0 +1,141 @@
+"""A system given as a Python function step(state, action)."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.errors import InputError
+from reluplan.expression import did_you_mean
+
+Array = NDArray[np.float64]
+
+
+class FunctionSimulator:
+    """A function of the state and the action (arrays, in the order of STATES and ACTIONS of its module).
+
+    The function returns the next state, or (next state, reward). Its module says STATES and ACTIONS, each a dict from
+    name to (lower, upper), and INITIAL, a dict from name to the first value; HORIZON (steps) is optional.
+    """
+
+    can_set_state = True
+
+    def __init__(self, spec: str, module: ModuleType, function: Callable[[Array, Array], Any]) -> None:
+        self._spec, self._function = spec, function
+        self.state_names, self.state_lower, self.state_upper = _variables(spec, module, "STATES")
+        self.action_names, self.action_lower, self.action_upper = _variables(spec, module, "ACTIONS")
+        self.state_is_discrete = np.zeros(len(self.state_names), dtype=bool)
+        self.action_is_discrete = np.zeros(len(self.action_names), dtype=bool)
+        self.default_action = np.clip(np.zeros(len(self.action_names)), self.action_lower, self.action_upper)
+        self.horizon: int | None = getattr(module, "HORIZON", None)
+        self._initial = _initial(spec, module, self.state_names)
+        self._state = self._initial
+
+    def reset(self, seed: int | None = None) -> Array:
+        """The first state; the function is taken to be deterministic, so the seed changes nothing."""
+        self._state = self._initial
+        return self._state.copy()
+
+    def refusal(self, action: Array) -> str | None:
+        for name, value, low, high in zip(self.action_names, action, self.action_lower, self.action_upper, strict=True):
+            if not low <= value <= high:
+                return f"{name} = {value:g} lies outside [{low:g}, {high:g}]"
+        return None
+
+    def step(self, action: Array) -> tuple[Array, float, bool]:
+        refused = self.refusal(action)
+        if refused is not None:
+            raise InputError(f"{self._spec}: the action is refused: {refused}")
+        try:
+            result = self._function(self._state.copy(), np.array(action, dtype=np.float64))
+        except Exception as error:
+            raise InputError(f"{self._spec}: the function failed: {type(error).__name__}: {error}") from error
+        self._state, reward = self._parts(result)
+        return self._state.copy(), reward, False
+
+    def _parts(self, result: Any) -> tuple[Array, float]:
+        """(next state, reward), the reward NaN if the function returns none."""
+        reward = math.nan
+        try:
+            if isinstance(result, tuple) and len(result) == 2 and np.ndim(result[0]) > 0:
+                result, reward = result[0], float(result[1])
+            state = np.array(result, dtype=np.float64)
+        except (TypeError, ValueError):
+            state = np.empty(0)
+        if state.shape != (len(self.state_names),):
+            count = len(self.state_names)
+            raise InputError(f"{self._spec}: the function must return {count} numbers, one per state; got {result!r}")
+        return state, reward
+
+    def set_state(self, state: Array) -> None:
+        self._state = np.array(state, dtype=np.float64)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def open_function(spec: str) -> FunctionSimulator:
+    """The simulator of `file.py:function` or `package.module:function`."""
+    place, _, name = spec.rpartition(":")
+    if not place or not name:
+        raise InputError(f"simulator '{spec}': expected file.py:function or package.module:function")
+    module = _load_file(Path(place)) if place.endswith(".py") else _load_module(spec, place)
+    function = getattr(module, name, None)
+    if not callable(function):
+        hint = did_you_mean(name, [key for key, value in vars(module).items() if callable(value)], "it has")
+        raise InputError(f"{place}: has no function '{name}' ({hint})")
+    return FunctionSimulator(spec, module, function)
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise InputError(f"{path}: no such Python file")
+    module_spec = importlib.util.spec_from_file_location(f"reluplan_simulator_{path.stem}", path)
+    assert module_spec is not None
+    assert module_spec.loader is not None
+    module = importlib.util.module_from_spec(module_spec)
+    try:
+        module_spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(f"{path}: cannot be run: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _load_module(spec: str, name: str) -> ModuleType:
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # as `python -m` does: modules of the present folder count
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise InputError(f"simulator '{spec}': the module '{name}' cannot be imported: {error}") from None
+
+
+def _variables(spec: str, module: ModuleType, key: str) -> tuple[tuple[str, ...], Array, Array]:
+    """Names and bounds of STATES or ACTIONS."""
+    table = getattr(module, key, None)
+    example = f'{key} = {{"level": (0, 10)}}'
+    if not isinstance(table, Mapping) or not table:
+        raise InputError(f"{spec}: its module must say {example}, with one (lower, upper) per variable")
+    try:
+        bounds = np.array([[float(side) for side in pair] for pair in table.values()])
+    except (TypeError, ValueError):
+        bounds = np.empty((0, 0))
+    if bounds.shape != (len(table), 2) or not (bounds[:, 0] <= bounds[:, 1]).all():
+        raise InputError(f"{spec}: {key} is {table!r}; expected a lower and an upper bound each, as in {example}")
+    return tuple(str(name) for name in table), bounds[:, 0], bounds[:, 1]
+
+
+def _initial(spec: str, module: ModuleType, names: tuple[str, ...]) -> Array:
+    table = getattr(module, "INITIAL", None)
+    if not isinstance(table, Mapping) or set(table) != set(names):
+        raise InputError(f"{spec}: its module must say INITIAL, a dict with a first value for each of {list(names)}")
+    return np.array([float(table[name]) for name in names])
