@@ -1,7 +1,16 @@
 """Transition data: read, check, write."""
 
+from reluplan.data.quality import DataReport, data_report, require_inside_bounds
 from reluplan.data.read import read_transitions
 from reluplan.data.transitions import Transitions, concatenate
 from reluplan.data.write import write_transitions
 
-__all__ = ["Transitions", "concatenate", "read_transitions", "write_transitions"]
+__all__ = [
+    "DataReport",
+    "Transitions",
+    "concatenate",
+    "data_report",
+    "read_transitions",
+    "require_inside_bounds",
+    "write_transitions",
+]

@@ -22,6 +22,7 @@ class ArrayTable:
     path: Path
     columns: tuple[str, ...]
     arrays: tuple[NDArray[Any], ...]
+    logs_outcomes: bool = False
 
     @property
     def row_count(self) -> int:

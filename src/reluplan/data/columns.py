@@ -35,7 +35,7 @@ def find_columns(
     states = tuple(finder.require(name) for name in state_names)
     actions = tuple(finder.require(name) for name in action_names)
     return ColumnPlaces(
-        states, actions, finder.next_states(state_names), finder.find("episode"), finder.find("step")
+        states, actions, finder.next_states(state_names), finder.label("episode"), finder.label("step")
     )  # fmt: skip
 
 
@@ -52,6 +52,10 @@ class _Finder:
         taken = self.variables - {name}
         wanted = plain_name(name)
         return self._single(name, [i for i, c in enumerate(self.columns) if c not in taken and plain_name(c) == wanted])
+
+    def label(self, name: str) -> int | None:
+        """The column of episodes or steps, unless the system has a variable of that name."""
+        return None if name in self.variables else self.find(name)
 
     def require(self, name: str) -> int:
         at = self.find(name)

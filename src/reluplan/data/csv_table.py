@@ -21,6 +21,9 @@ from reluplan.errors import InputError
 Array = NDArray[np.float64]
 DELIMITERS = (";", "\t", ",")
 TRUTH = {"true": 1.0, "false": 0.0}
+LOG_HEADER = re.compile(r"^timestamp,iteration,epoch,.*,reward,done$", re.MULTILINE)
+LOG_HEADER_WITHIN = 100_000
+LOG_BANNER = re.compile(rf"#+$|New Trial$|{LOG_HEADER.pattern[1:]}")
 CHUNK = 20_000
 """Rows that are held as text at a time."""
 
@@ -29,14 +32,16 @@ CHUNK = 20_000
 class CsvTable:
     """A CSV file: its header, and its rows as text until columns are asked for.
 
-    body: the text after the header, without empty lines at its end; first_line: the file's line where it starts.
+    body: the text after the header, without empty lines at its end; lines: where each of its lines stands in the file.
+    logs_outcomes: whether a row holds the state after its action, as pyRDDLGym's logs do.
     """
 
     path: Path
     columns: tuple[str, ...]
     delimiter: str
     body: str
-    first_line: int
+    lines: Sequence[int]
+    logs_outcomes: bool = False
 
     @cached_property
     def row_count(self) -> int:
@@ -46,23 +51,21 @@ class CsvTable:
         """The values of some columns; plain files take a fast path, the rest is read cell by cell."""
         if self._is_regular and columns:
             try:
-                return np.loadtxt(
-                    io.StringIO(self.body), delimiter=self.delimiter, usecols=columns, comments=None, ndmin=2
-                )
+                return _read_plain(self.body, self.delimiter, len(self.columns), columns)
             except ValueError:
                 pass  # an empty cell, a truth value or a text: read slowly, to say which
         return self._read_cells(columns)
 
     def where(self, row: int) -> str:
         if self._is_regular:
-            return f"line {self.first_line + row}"
+            return f"line {self.lines[row]}"
         return f"line {next(islice(self._rows(), row, None))[0]}"
 
     def gap(self) -> str | None:
         if self._is_regular:
             return None
-        lines = self.body.split("\n")[:-1]
-        return next((f"line {self.first_line + at}" for at, line in enumerate(lines) if self._is_empty(line)), None)
+        texts = self.body.split("\n")[:-1]
+        return next((f"line {self.lines[at]}" for at, text in enumerate(texts) if self._is_empty(text)), None)
 
     @cached_property
     def _is_regular(self) -> bool:
@@ -76,15 +79,15 @@ class CsvTable:
         filled = np.diff(ends, prepend=-1) - 1 > counts
         return bool(filled.all() and (counts == len(self.columns) - 1).all())
 
-    def _is_empty(self, line: str) -> bool:
-        return not line.strip(f'{self.delimiter} "\t')
+    def _is_empty(self, text: str) -> bool:
+        return not text.strip(f'{self.delimiter} "\t')
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         """(line, cells) of every row that is not empty."""
         reader = csv.reader(io.StringIO(self.body), delimiter=self.delimiter)
         started = 0
         for cells in reader:
-            line, started = self.first_line + started, reader.line_num
+            line, started = self.lines[started], reader.line_num
             if not any(cell.strip() for cell in cells):
                 continue
             while len(cells) > len(self.columns) and not cells[-1].strip():
@@ -121,29 +124,60 @@ class CsvTable:
         raise InputError(f"{self.path}: {where}: expected a number, got {text!r}")
 
 
+def _read_plain(body: str, delimiter: str, width: int, columns: Sequence[int]) -> Array:
+    """The values of some columns where every line is a row of numbers; ValueError where one is not.
+
+    pyarrow is several times faster, numpy is always there; both round to the nearest float64.
+    """
+    try:
+        from pyarrow import csv as arrow_csv
+    except ImportError:
+        return np.loadtxt(io.StringIO(body), delimiter=delimiter, usecols=columns, comments=None, ndmin=2)
+    names = [str(at) for at in range(width)]
+    wanted = [names[at] for at in columns]
+    table = arrow_csv.read_csv(
+        io.BytesIO(body.encode()),
+        arrow_csv.ReadOptions(column_names=names),
+        arrow_csv.ParseOptions(delimiter=delimiter, quote_char=False),
+        arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(wanted, "float64"), include_columns=list(dict.fromkeys(wanted)), null_values=[]
+        ),
+    )
+    return np.column_stack([table[name].to_numpy() for name in wanted])
+
+
 def open_csv(path: Path) -> CsvTable:
     """Read a file's text and its header; the header decides what separates the columns."""
     text = read_text(path)
-    return csv_table(path, text, 1)
-
-
-def csv_table(path: Path, text: str, line: int) -> CsvTable:
-    """The table in a text whose first line is the file's given line."""
-    blank = len(text) - len(text.lstrip("\n"))
-    text, line = text[blank:], line + blank
-    declared = re.match(r"sep=(.)\n", text)  # a line by which Excel is told the separator
-    if declared:
-        text, line = text[declared.end() :], line + 1
-    header, _, body = text.partition("\n")
-    if not header.strip():
+    if LOG_HEADER.search(text, 0, LOG_HEADER_WITHIN):
+        return _open_log(path, text)
+    start = re.match(r"\s*?(?:sep=(.)\n)?\s*?(?=\S)", text)  # Excel is told the separator by a line sep=;
+    if start is None:
         raise InputError(f"{path}: is empty; expected a header with the names of the variables, then one row per step")
-    delimiter = declared[1] if declared else _delimiter(header)
+    header, _, body = text[start.end() :].partition("\n")
+    delimiter = start[1] or _delimiter(header)
     columns = _header(header, delimiter)
     check_header(path, columns)
     body = _trimmed(body, delimiter)
     if delimiter != "," and "," in body:
         body = body.replace(",", ".")
-    return CsvTable(path, columns, delimiter, body, line + 1)
+    first_line = text.count("\n", 0, start.end()) + 2
+    return CsvTable(path, columns, delimiter, body, range(first_line, first_line + body.count("\n")))
+
+
+def _open_log(path: Path, text: str) -> CsvTable:
+    """A log of pyRDDLGym: rows (s_{t+1}, a_t, reward) of all trials, with banners between them.
+
+    The log of another run is appended to the same file with a header of its own. `epoch` is the step.
+    """
+    texts = text.split("\n")
+    headers = [header for header in texts if LOG_HEADER.match(header)]
+    if len(set(headers)) > 1:
+        raise InputError(f"{path}: holds logs of different problems; keep one of them")
+    rows = [at for at, line in enumerate(texts) if line.strip() and not LOG_BANNER.match(line)]
+    columns = tuple("step" if name == "epoch" else name for name in _header(headers[0], ","))
+    body = "".join(f"{texts[at]}\n" for at in rows)
+    return CsvTable(path, columns, ",", body, [at + 1 for at in rows], logs_outcomes=True)
 
 
 def read_text(path: Path) -> str:

@@ -71,18 +71,17 @@ class _Source:
         n, m = len(places.states), len(places.actions)
         states, actions, next_states = values[:, :n], values[:, n : n + m], values[:, n + m :]
         episode, step = self._labels(len(values))
-        now = np.arange(len(values))
+        now = acting = then = np.arange(len(values))
         if places.next_states is None:
             now, then = self._pairs(episode, step)
-            next_states = states[then]
-            self._require_finite(states, places.states, then)
-        else:
-            self._require_finite(next_states, places.next_states, now)
+            acting = then if self.table.logs_outcomes else now
+            next_states = states
         self._require_finite(states, places.states, now)
-        self._require_finite(actions, places.actions, now)
+        self._require_finite(actions, places.actions, acting)
+        self._require_finite(next_states, places.next_states or places.states, then)
         return Transitions(
-            tuple(state_names), tuple(action_names), episode[now], step[now],
-            states[now], actions[now], next_states if len(next_states) == len(now) else next_states[now],
+            tuple(state_names), tuple(action_names), episode[acting], step[acting],
+            states[now], actions[acting], next_states[then],
         )  # fmt: skip
 
     def _labels(self, count: int) -> tuple[Index, Index]:

@@ -32,6 +32,11 @@ class Table(Protocol):
         ...
 
     @property
+    def logs_outcomes(self) -> bool:
+        """Whether a row holds the state after its action; otherwise it holds the one before."""
+        ...
+
+    @property
     def row_count(self) -> int:
         """Rows of data, the header not counted."""
         ...

@@ -46,6 +46,8 @@ def concatenate(parts: Sequence[Transitions]) -> Transitions:
     Episodes of a later source are numbered on from the highest number so far.
     """
     first = parts[0]
+    if len(parts) == 1:
+        return first
     episodes, offset = [], 0
     for part in parts:
         if (part.state_names, part.action_names) != (first.state_names, first.action_names):
