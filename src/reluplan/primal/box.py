@@ -1,0 +1,119 @@
+"""Where the search looks: finite boxes of everything that a plan decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from reluplan.bounds.reach import HorizonBounds
+from reluplan.primal.decisions import Decisions
+from reluplan.problem import Problem
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class SearchBox:
+    """Finite bounds of initial states (n,), actions (H, m) and auxiliaries (H+1, k), and which are discrete.
+
+    Declared bounds, narrowed by the proven ones where these are known; a side that stays open is closed at a few
+    times the size of the other numbers of the problem, which guides the search and restricts only what is sampled.
+    """
+
+    lower: Decisions
+    upper: Decisions
+    discrete_states: NDArray[np.bool_]
+    discrete_actions: NDArray[np.bool_]
+    discrete_auxiliaries: NDArray[np.bool_]
+
+    @property
+    def width(self) -> Decisions:
+        """The extent of each decision, at least a tiny one."""
+        return Decisions(
+            np.maximum(self.upper.initial - self.lower.initial, 1e-9),
+            np.maximum(self.upper.actions - self.lower.actions, 1e-9),
+            np.maximum(self.upper.auxiliaries - self.lower.auxiliaries, 1e-9),
+        )
+
+    @property
+    def any_discrete(self) -> bool:
+        return bool(self.discrete_actions.any() or self.discrete_auxiliaries.any() or self.discrete_states.any())
+
+    def into(self, decisions: Decisions) -> Decisions:
+        """The nearest decisions that are inside the box, discrete ones rounded."""
+
+        def move(values: Array, low: Array, high: Array, discrete: NDArray[np.bool_]) -> Array:
+            return np.clip(np.where(discrete, np.round(values), values), low, high)
+
+        low, high = self.lower, self.upper
+        return Decisions(
+            move(decisions.initial, low.initial, high.initial, self.discrete_states),
+            move(decisions.actions, low.actions, high.actions, self.discrete_actions),
+            move(decisions.auxiliaries, low.auxiliaries, high.auxiliaries, self.discrete_auxiliaries),
+        )
+
+    def at(self, share: Decisions) -> Decisions:
+        """lower + share · (upper − lower), into the box."""
+        return self.into(
+            Decisions(
+                self.lower.initial + share.initial * self.width.initial,
+                self.lower.actions + share.actions * self.width.actions,
+                self.lower.auxiliaries + share.auxiliaries * self.width.auxiliaries,
+            )
+        )
+
+    def random(self, rng: Generator, count: int) -> Decisions:
+        """Uniformly random plans, every step on its own."""
+        shapes = (self.lower.initial.shape, self.lower.actions.shape, self.lower.auxiliaries.shape)
+        initial, actions, auxiliaries = (rng.random((count, *shape[1:])) for shape in shapes)
+        return self.at(Decisions(initial, actions, auxiliaries))
+
+
+def search_box(problem: Problem, bounds: HorizonBounds | None) -> SearchBox:
+    """The box of a problem, from its declared bounds and, if given, its proven ones."""
+    horizon = problem.horizon
+    action_lower, action_upper = _repeat(problem.box(problem.actions), horizon)
+    auxiliary_lower, auxiliary_upper = _repeat(problem.box(problem.auxiliaries), horizon + 1)
+    if bounds is not None and bounds.horizon == horizon:
+        action_lower = np.maximum(action_lower, bounds.action_lower)
+        action_upper = np.minimum(action_upper, bounds.action_upper)
+        auxiliary_lower = np.maximum(auxiliary_lower, bounds.auxiliary_lower)
+        auxiliary_upper = np.minimum(auxiliary_upper, bounds.auxiliary_upper)
+    size = _typical_size(problem)
+    lower = Decisions(problem.initial_lower[None], action_lower[None], auxiliary_lower[None])
+    upper = Decisions(problem.initial_upper[None], action_upper[None], auxiliary_upper[None])
+    return SearchBox(
+        _closed(lower, upper, -size),
+        _closed(upper, lower, size),
+        problem.discrete_states,
+        np.array([v.is_discrete for v in problem.actions], dtype=bool),
+        np.array([v.is_discrete for v in problem.auxiliaries], dtype=bool),
+    )
+
+
+def _repeat(box: tuple[Array, Array], count: int) -> tuple[Array, Array]:
+    lower, upper = box
+    return np.tile(lower, (count, 1)), np.tile(upper, (count, 1))
+
+
+def _typical_size(problem: Problem) -> float:
+    """The largest finite bound or initial value of the problem, at least 1."""
+    lower, upper = problem.box(problem.input_variables)
+    numbers = np.abs(np.concatenate([lower, upper, problem.initial_lower, problem.initial_upper]))
+    return max(1.0, float(numbers[np.isfinite(numbers)].max(initial=1.0)))
+
+
+def _closed(sides: Decisions, others: Decisions, size: float) -> Decisions:
+    """Infinite sides replaced by the other side (or zero) plus the size."""
+
+    def close(side: Array, other: Array) -> Array:
+        return np.where(np.isfinite(side), side, np.where(np.isfinite(other), other, 0.0) + size)
+
+    return Decisions(
+        close(sides.initial, others.initial),
+        close(sides.actions, others.actions),
+        close(sides.auxiliaries, others.auxiliaries),
+    )

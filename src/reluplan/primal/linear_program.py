@@ -1,0 +1,82 @@
+"""A linear program in HiGHS that may get further rows after it was solved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import highspy
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from reluplan.errors import SolverError
+from reluplan.milp.model import Model
+
+Array = NDArray[np.float64]
+
+OPTIONS = {
+    "output_flag": False,
+    "threads": 1,
+    "solver": "simplex",
+    "small_matrix_value": 1e-12,
+    "primal_feasibility_tolerance": 1e-9,
+    "dual_feasibility_tolerance": 1e-7,
+}
+
+
+class LinearProgram:
+    """max objective · x over the rows and bounds of a model (integrality ignored)."""
+
+    def __init__(self, model: Model, warm_start: Any = None) -> None:
+        create: Any = highspy.Highs  # its constructor has no types
+        self._highs = create()
+        for option, value in OPTIONS.items():
+            self._highs.setOptionValue(option, value)
+        self._pass(model)
+        if warm_start is not None and len(warm_start.row_status) == model.row_count:
+            self._highs.setBasis(warm_start)
+
+    def _pass(self, model: Model) -> None:
+        matrix = model.matrix
+        status = self._highs.passModel(
+            model.column_count, model.row_count, matrix.nnz, int(highspy.MatrixFormat.kRowwise),
+            int(highspy.ObjSense.kMaximize), model.offset, model.objective, model.column_lower, model.column_upper,
+            model.row_lower, model.row_upper, matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32),
+            matrix.data, np.zeros(model.column_count, dtype=np.int32),
+        )  # fmt: skip
+        if status == highspy.HighsStatus.kError:
+            raise SolverError("HiGHS refused a local linear program")
+
+    def solve(self, time_limit: float) -> Array | None:
+        """A maximiser, None if there is none or the time is up."""
+        self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(time_limit, 1e-3))
+        self._highs.run()
+        if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        return np.array(self._highs.getSolution().col_value, dtype=np.float64)
+
+    @property
+    def objective(self) -> float:
+        """The maximum found by the last `solve`."""
+        return float(self._highs.getObjectiveValue())
+
+    @property
+    def row_duals(self) -> Array:
+        """The multiplier of each row in the last `solve`."""
+        return np.array(self._highs.getSolution().row_dual, dtype=np.float64)
+
+    @property
+    def basis(self) -> Any:
+        """A basis to start a similar program from."""
+        return self._highs.getBasis()
+
+    @property
+    def row_count(self) -> int:
+        return int(self._highs.getNumRow())
+
+    def add_rows(self, matrix: sparse.csr_array, lower: Array, upper: Array) -> None:
+        """Append rows; the next `solve` starts from the last basis."""
+        self._highs.addRows(
+            matrix.shape[0], lower, upper, matrix.nnz, matrix.indptr.astype(np.int32)[:-1],
+            matrix.indices.astype(np.int32), matrix.data,
+        )  # fmt: skip

@@ -1,0 +1,124 @@
+"""What the search maximises: the reward, less a price for broken constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.expression import Constraint
+from reluplan.primal.decisions import Decisions
+from reluplan.primal.rollout import Rollout, adjoint
+from reluplan.primal.slopes import largest_slope, value_and_slope
+from reluplan.problem import Problem
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """Reward, total and largest violation of each plan of a batch, three arrays of shape (B,)."""
+
+    reward: Array
+    violation: Array
+    worst: Array
+
+    def merit(self, price: float) -> Array:
+        """reward − price · violation; what is not a number is worth −inf."""
+        merit = self.reward - price * self.violation
+        return np.where(np.isfinite(merit), merit, -np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Merit:
+    """reward − price · Σ violations, an exact penalty once the price exceeds the multipliers of the constraints.
+
+    Violations count for state bounds, C, G and the rows of I; the boxes of decisions are kept by projection.
+    """
+
+    problem: Problem
+    price: float
+
+    @classmethod
+    def of(cls, problem: Problem) -> Merit:
+        """Ten times the steepest slope of the reward as the first price."""
+        return cls(problem, 10.0 * max(1.0, largest_slope(problem.reward)))
+
+    def score(self, rollout: Rollout) -> Score:
+        """The value of each plan."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            w = rollout.step_vectors()
+            reward = self.problem.reward.evaluate(w).sum(axis=1)
+            amounts = [
+                np.maximum(part, 0.0).reshape(rollout.decisions.count, -1)
+                for part in (*_outside(self.problem, rollout.states), *self._row_values(rollout, w))
+            ]
+        total = sum((part.sum(axis=1) for part in amounts), np.zeros(rollout.decisions.count))
+        worst = np.max([part.max(axis=1, initial=0.0) for part in amounts], axis=0)
+        return Score(reward, total, worst)
+
+    def _row_values(self, rollout: Rollout, w: Array) -> list[Array]:
+        return [
+            np.abs(value) if constraint.equality else value
+            for constraints, vectors in self._rows(rollout, w)
+            for constraint in constraints
+            for value in [constraint.function.evaluate(vectors)]
+        ]
+
+    def _rows(self, rollout: Rollout, w: Array) -> list[tuple[Sequence[Constraint], Array]]:
+        """C over every step, the rows of I over the first state, G over the last."""
+        first, last = (_state_vectors(self.problem, rollout, t) for t in (0, -1))
+        return [(self.problem.constraints, w), (self.problem.initial_constraints, first), (self.problem.goal, last)]
+
+    def gradient(self, rollout: Rollout) -> tuple[Score, Decisions]:
+        """The scores, and the gradient of the merit of each plan with respect to its decisions."""
+        problem, layout, count = self.problem, self.problem.layout, rollout.decisions.count
+        w = rollout.step_vectors()
+        rewards, slopes = value_and_slope(problem.reward, w)
+        edges = [np.zeros((count, layout.width)), np.zeros((count, layout.width))]
+        total, worst = np.zeros(count), np.zeros(count)
+        sums = [np.array(slopes), *edges]
+        for (constraints, vectors), target in zip(self._rows(rollout, w), sums, strict=True):
+            for constraint in constraints:
+                amount, slope = _violation(constraint, vectors)
+                target -= self.price * slope
+                total += amount.reshape(count, -1).sum(axis=1)
+                worst = np.maximum(worst, amount.reshape(count, -1).max(axis=1))
+        below, above = _outside(problem, rollout.states)
+        for part in (below, above):
+            total += np.maximum(part, 0.0).sum(axis=(1, 2))
+            worst = np.maximum(worst, part.max(axis=(1, 2), initial=0.0))
+        states, auxiliaries = np.zeros_like(rollout.states), np.zeros_like(rollout.decisions.auxiliaries)
+        states[:] = self.price * ((below > 0.0).astype(float) - (above > 0.0))
+        states[:, :-1] += sums[0][..., layout.states]
+        states[:, 1:] += sums[0][..., layout.next_states]
+        auxiliaries[:, :-1] += sums[0][..., layout.auxiliaries]
+        auxiliaries[:, 1:] += sums[0][..., layout.next_auxiliaries]
+        for t, edge in ((0, sums[1]), (-1, sums[2])):
+            states[:, t] += edge[:, layout.states]
+            auxiliaries[:, t] += edge[:, layout.auxiliaries]
+        gradient = adjoint(problem, rollout, states, sums[0][..., layout.actions], auxiliaries)
+        return Score(rewards.sum(axis=1), total, worst), gradient
+
+
+def _violation(constraint: Constraint, w: Array) -> tuple[Array, Array]:
+    """max(0, g) or |g|, and its slope."""
+    value, slope = value_and_slope(constraint.function, w)
+    sign = np.sign(value) if constraint.equality else (value > 0.0).astype(float)
+    return sign * value, sign[..., None] * slope
+
+
+def _outside(problem: Problem, states: Array) -> tuple[Array, Array]:
+    """How far states lie below and above their bounds; negative inside."""
+    lower, upper = problem.box(problem.states)
+    return lower - states, states - upper
+
+
+def _state_vectors(problem: Problem, rollout: Rollout, t: int) -> Array:
+    """One state of each plan and its auxiliaries where initial and goal rows read them, shape (B, width)."""
+    w = np.zeros((rollout.decisions.count, problem.layout.width))
+    w[:, problem.layout.states] = rollout.states[:, t]
+    w[:, problem.layout.auxiliaries] = rollout.decisions.auxiliaries[:, t]
+    return w

@@ -1,0 +1,86 @@
+"""Simulating a batch of plans, and carrying gradients back through the network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.network import ReluNetwork
+from reluplan.primal.decisions import Decisions
+from reluplan.problem import Problem
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Rollout:
+    """Decisions, the states (B, H+1, n) that they lead to, and which units are on, shape (H, B, relu_count)."""
+
+    decisions: Decisions
+    states: Array
+    active: NDArray[np.bool_]
+
+    def step_vectors(self) -> Array:
+        """w_t = (s_t, a_t, x_t, s_{t+1}, x_{t+1}) of every plan and step, shape (B, H, width)."""
+        states, actions, auxiliaries = self.states, self.decisions.actions, self.decisions.auxiliaries
+        parts = [states[:, :-1], actions, auxiliaries[:, :-1], states[:, 1:], auxiliaries[:, 1:]]
+        return np.concatenate(parts, axis=-1)
+
+
+def roll_out(problem: Problem, decisions: Decisions) -> Rollout:
+    """s_{t+1} = T(s_t, a_t, x_t) for all plans of the batch together."""
+    network, layout = problem.dynamics, problem.layout
+    count, horizon = decisions.count, decisions.horizon
+    states = np.empty((count, horizon + 1, layout.state_count))
+    active = np.empty((horizon, count, network.relu_count), dtype=bool)
+    values = np.empty((count, network.input_count + network.relu_count))
+    states[:, 0] = decisions.initial
+    with np.errstate(over="ignore", invalid="ignore"):
+        for t in range(horizon):
+            values[:, layout.states] = states[:, t]
+            values[:, layout.actions] = decisions.actions[:, t]
+            values[:, layout.auxiliaries] = decisions.auxiliaries[:, t]
+            states[:, t + 1] = problem.round_states(_propagate(network, values, active[t]))
+    return Rollout(decisions, states, active)
+
+
+def _propagate(network: ReluNetwork, values: Array, active: NDArray[np.bool_]) -> Array:
+    """Fill in the unit outputs behind the inputs in `values` (B, inputs + units), and which are on."""
+    for layer, units in zip(network.hidden, network.unit_slices, strict=True):
+        start = network.input_count + units.start
+        pre = values[:, :start] @ layer.weights.T + layer.bias
+        np.greater(pre, 0.0, out=active[:, units])
+        np.maximum(pre, 0.0, out=values[:, start : start + layer.unit_count])
+    return values @ network.output.weights.T + network.output.bias
+
+
+def pull_back(network: ReluNetwork, slopes: Array, active: NDArray[np.bool_]) -> Array:
+    """Jᵀ λ for slopes λ (..., outputs) with activations (..., units): the slopes of the inputs.
+
+    With g = λ W_out over all values, each layer from the last to the first adds (g_units · on) W_l to what it reads.
+    """
+    gradient = slopes @ network.output.weights
+    for layer, units in zip(reversed(network.hidden), reversed(network.unit_slices), strict=True):
+        start = network.input_count + units.start
+        own = gradient[..., start : start + layer.unit_count] * active[..., units]
+        gradient[..., :start] += own @ layer.weights
+    return gradient[..., : network.input_count]
+
+
+def adjoint(problem: Problem, rollout: Rollout, states: Array, actions: Array, auxiliaries: Array) -> Decisions:
+    """The total gradient of a function of the trajectory, from its direct slopes with respect to s_t, a_t, x_t.
+
+    λ_{H+1} = ∂/∂s_{H+1};  λ_t = ∂/∂s_t + (∂T/∂s)ᵀ λ_{t+1};  d/da_t = ∂/∂a_t + (∂T/∂a)ᵀ λ_{t+1}; x_t likewise.
+    Rounded states count as if they were not rounded (straight through).
+    """
+    layout = problem.layout
+    actions, auxiliaries = actions.copy(), auxiliaries.copy()
+    slopes = states[:, -1]
+    for t in range(rollout.decisions.horizon - 1, -1, -1):
+        back = pull_back(problem.dynamics, slopes, rollout.active[t])
+        actions[:, t] += back[:, layout.actions]
+        auxiliaries[:, t] += back[:, layout.auxiliaries]
+        slopes = states[:, t] + back[:, layout.states]
+    return Decisions(slopes, actions, auxiliaries)
