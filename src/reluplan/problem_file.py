@@ -61,7 +61,7 @@ def load_problem(path: Path, network: ReluNetwork | None = None) -> Problem:
 def read_variables(path: str | Path) -> VariableTable:
     """The variables and the network section of a problem file, without the network, which may not exist yet.
 
-    >>> table = read_variables("examples/reservoir/problem.toml")
+    >>> table = read_variables("examples/tanks/problem.toml")
     >>> [state.name for state in table.states], table.network.predicts
     (['level[upper]', 'level[lower]'], 'delta')
     """
