@@ -50,14 +50,62 @@ class IsolatedSolver:
         return get_solver(self.name).version()
 
     def solve(self, model: Model, options: SolveOptions) -> SolveResult:
-        with tempfile.TemporaryFile() as complaints:
-            return _Supervisor(self.name, model, options, complaints).run()
+        child = Child()
+        try:
+            return Supervisor(child, self.name, model, options).run()
+        finally:
+            child.end()
 
 
-class _Supervisor:
-    """One child, and what it has told so far."""
+class Child:
+    """A process that solves one model after another; what it sends waits in `messages`, an EOFError at its end."""
 
-    def __init__(self, solver_name: str, model: Model, options: SolveOptions, complaints: IO[bytes]) -> None:
+    def __init__(self) -> None:
+        self.messages: queue.SimpleQueue[object] = queue.SimpleQueue()
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  (closed in `end`)
+        self._process = _start_child(self._complaints)
+        self._reader = threading.Thread(target=self._read_messages, daemon=True)
+        self._reader.start()
+
+    def send(self, message: object) -> None:
+        """To a child that may be dead already; the reader finds that out."""
+        with suppress(OSError):
+            send(_pipe(self._process.stdin), message)
+
+    def cause_of_death(self) -> str:
+        code = self._process.wait()
+        cause = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+        self._complaints.seek(0)
+        last_words = self._complaints.read().decode(errors="replace").strip().splitlines()[-1:]
+        return ": ".join([cause, *last_words])
+
+    def end(self) -> None:
+        """Kill it; it has nothing to lose."""
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with suppress(OSError):  # the rest of a message that nobody reads any more
+                _pipe(pipe).close()
+        self._complaints.close()
+
+    def _read_messages(self) -> None:
+        """Runs in a thread of its own, so that the main one can wait with a timeout on every platform."""
+        stream = _pipe(self._process.stdout)
+        try:
+            while True:
+                self.messages.put(receive(stream))
+        except Exception as error:  # a closed pipe, or a pickle cut short by the child's death
+            self.messages.put(EOFError(str(error)))
+
+
+class Supervisor:
+    """One task of a child, and what the child has told so far. is_free: whether it can take another task after it."""
+
+    def __init__(self, child: Child, solver_name: str, model: Model, options: SolveOptions) -> None:
+        self.is_free = False
+        self._child = child
+        self._messages = child.messages
         self._solver_name = solver_name
         self._model = model
         self._options = options
@@ -65,21 +113,13 @@ class _Supervisor:
         self._best = Progress(0.0, None, None, 0, 0)
         self._stop_reason = ""
         self._kill_at = math.inf
-        self._messages: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self._complaints = complaints
-        self._child = _start_child(complaints)
-        self._reader = threading.Thread(target=self._read_messages, daemon=True)
-        self._reader.start()
 
     def run(self) -> SolveResult:
         """Wait for the child, at most until its time is up."""
-        try:
-            result = self._unless_interrupted(self._hand_over)
-            while result is None:
-                result = self._unless_interrupted(self._step)
-            return result
-        finally:
-            self._end_child()
+        result = self._unless_interrupted(self._hand_over)
+        while result is None:
+            result = self._unless_interrupted(self._step)
+        return result
 
     def _unless_interrupted(self, action: Callable[[], SolveResult | None]) -> SolveResult | None:
         """Do it, but let Ctrl-C ask the child to stop; a second Ctrl-C takes what there is."""
@@ -103,6 +143,7 @@ class _Supervisor:
             case SolveResult():
                 return self._final(message)
             case Failure():
+                self.is_free = True
                 return self._after_failure(message)
             case EOFError():
                 return self._after_death()
@@ -136,9 +177,10 @@ class _Supervisor:
             grace = LIMIT_GRACE + min(LIMIT_GRACE_SHARE * self._options.time_limit, LONGEST_LIMIT_GRACE)
         self._stop_reason = reason
         self._kill_at = time.monotonic() + grace
-        self._send(STOP)
+        self._child.send(STOP)
 
     def _final(self, result: SolveResult) -> SolveResult:
+        self.is_free = True
         return replace(result, seconds=self._seconds(), message=self._stop_reason or result.message)
 
     def _give_up(self) -> SolveResult:
@@ -178,7 +220,7 @@ class _Supervisor:
         """The child is gone without a result."""
         if self._stop_reason:
             return self._result_so_far()
-        story = f"The {self._solver_name} process died ({self._cause_of_death()})"
+        story = f"The {self._solver_name} process died ({self._child.cause_of_death()})"
         if not self._has_reported():
             raise SolverError(f"{story} before it found a solution or a bound. Try another solver with --solver.")
         return replace(self._result_so_far(), message=f"{story}; this is what it had found.")
@@ -186,17 +228,10 @@ class _Supervisor:
     def _has_reported(self) -> bool:
         return self._best.solution is not None or self._best.bound is not None
 
-    def _cause_of_death(self) -> str:
-        code = self._child.wait()
-        cause = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
-        self._complaints.seek(0)
-        last_words = self._complaints.read().decode(errors="replace").strip().splitlines()[-1:]
-        return ": ".join([cause, *last_words])
-
     def _hand_over(self) -> SolveResult | None:
         options = self._options
         deadline = time.time() + options.time_limit
-        self._send(
+        self._child.send(
             Task(
                 solver_name=self._solver_name,
                 model=self._model,
@@ -209,28 +244,6 @@ class _Supervisor:
             )
         )
         return None
-
-    def _send(self, message: object) -> None:
-        """To a child that may be dead already; the reader finds that out."""
-        with suppress(OSError):
-            send(_pipe(self._child.stdin), message)
-
-    def _read_messages(self) -> None:
-        """Runs in a thread of its own, so that the main one can wait with a timeout on every platform."""
-        stream = _pipe(self._child.stdout)
-        try:
-            while True:
-                self._messages.put(receive(stream))
-        except Exception as error:  # a closed pipe, or a pickle cut short by the child's death
-            self._messages.put(EOFError(str(error)))
-
-    def _end_child(self) -> None:
-        self._child.kill()
-        self._child.wait()
-        self._reader.join()
-        for pipe in (self._child.stdin, self._child.stdout):
-            with suppress(OSError):  # the rest of a message that nobody reads any more
-                _pipe(pipe).close()
 
     def _seconds(self) -> float:
         return time.monotonic() - self._started

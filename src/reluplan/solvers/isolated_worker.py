@@ -1,4 +1,5 @@
-"""The child process of `IsolatedSolver`: one task comes in on stdin, progress and one result go out on stdout.
+"""The child process of `IsolatedSolver` and `SolverPool`: tasks come in on stdin, for each of them progress and one
+result go out on stdout.
 
 Messages are pickles, each after its length. The real stdin and stdout are moved out of the way first, so that nothing
 a solver prints or reads can disturb them. The process ends when its stdin closes, that is, when its parent is gone.
@@ -9,11 +10,13 @@ from __future__ import annotations
 import math
 import os
 import pickle
+import queue
 import signal
 import struct
 import threading
 import time
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -64,18 +67,16 @@ def receive(stream: BinaryIO) -> Any:
 
 
 def main() -> None:
-    """Serve one task."""
+    """Serve one task after another, until the parent closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     inbox, outbox = _claim_pipes()
-    try:
-        task: Task = receive(inbox)
-        stop = threading.Event()
-        threading.Thread(target=_listen, args=(inbox, stop), daemon=True).start()
-        send(outbox, _answer(task, outbox, stop))
-    except (EOFError, BrokenPipeError):
-        pass
-    # Not sys.exit: the listener still reads, and tearing a big solver down takes time that nobody needs.
-    os._exit(0)
+    tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
+    stop = threading.Event()
+    threading.Thread(target=_listen, args=(inbox, tasks, stop), daemon=True).start()
+    with suppress(BrokenPipeError):
+        while True:
+            send(outbox, _answer(tasks.get(), outbox, stop))
+    os._exit(0)  # not sys.exit: tearing a big solver down takes time that nobody needs
 
 
 def _answer(task: Task, outbox: BinaryIO, stop: threading.Event) -> SolveResult | Failure:
@@ -110,11 +111,16 @@ def _claim_pipes() -> tuple[BinaryIO, BinaryIO]:
     return inbox, outbox
 
 
-def _listen(inbox: BinaryIO, stop: threading.Event) -> None:
+def _listen(inbox: BinaryIO, tasks: queue.SimpleQueue[Task], stop: threading.Event) -> None:
+    """A stop is for the task before it; one that comes too late must not stop the next."""
     try:
         while True:
-            if receive(inbox) == STOP:
+            message = receive(inbox)
+            if message == STOP:
                 stop.set()
+            else:
+                stop.clear()
+                tasks.put(message)
     except (EOFError, OSError):
         os._exit(1)
 

@@ -1,0 +1,64 @@
+"""The pool of solver processes: right answers in order, and no harm from dying children or Ctrl-C."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+
+import pytest
+
+from random_models import feasible_model, hard_model, optimum
+from reluplan.solvers.base import SolveOptions, SolveResult, SolveStatus
+from reluplan.solvers.pool import Job, SolverPool
+
+
+def test_results_come_in_order_from_processes_that_stay() -> None:
+    models = [feasible_model(seed) for seed in range(12)]
+    told: list[int] = []
+    with SolverPool("highs", 2) as pool:
+        jobs = [Job(model, SolveOptions(gap=0.0)) for model in models]
+        results = pool.solve_all(jobs, lambda index, _: told.append(index))
+        again = pool.solve_all(jobs)
+        assert len(pool._idle) <= 2
+    assert told == list(range(12))
+    assert [r.objective for r in results] == pytest.approx([optimum(model) for model in models])
+    assert [r.objective for r in results] == [r.objective for r in again]
+
+
+def test_a_stopped_job_does_not_stop_the_next() -> None:
+    with SolverPool("highs", 1) as pool:
+        (stopped,) = pool.solve_all([Job(hard_model(), SolveOptions(should_stop=lambda: True))])
+        (done,) = pool.solve_all([Job(feasible_model(3), SolveOptions(gap=0.0))])
+    assert stopped.message == "stopped by the caller"
+    assert done.objective == pytest.approx(optimum(feasible_model(3)))
+
+
+def test_time_limits_hold_in_a_pool() -> None:
+    with SolverPool("highs", 2) as pool:
+        results = pool.solve_all([Job(hard_model(), SolveOptions(time_limit=0.5)) for _ in range(3)])
+    assert all(r.status in (SolveStatus.FEASIBLE, SolveStatus.NO_SOLUTION) for r in results)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_a_child_that_dies_costs_only_its_own_job() -> None:
+    models = [feasible_model(seed) for seed in range(4)]
+    with SolverPool("highs", 1) as pool:
+        pool.solve_all([Job(models[0], SolveOptions())])
+        os.kill(pool._idle[0]._process.pid, signal.SIGKILL)
+        results = pool.solve_all([Job(model, SolveOptions(gap=0.0)) for model in models])
+    assert results[0].status is SolveStatus.NO_SOLUTION
+    assert results[0].dual_bound == math.inf
+    assert "died" in results[0].message
+    assert [r.objective for r in results[1:]] == pytest.approx([optimum(model) for model in models[1:]])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_ctrl_c_stops_all_jobs_and_is_raised() -> None:
+    def press(index: int, result: SolveResult) -> None:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    jobs = [Job(feasible_model(1), SolveOptions()), *(Job(hard_model(), SolveOptions()) for _ in range(3))]
+    with pytest.raises(KeyboardInterrupt), SolverPool("highs", 2) as pool:
+        pool.solve_all(jobs, press)
