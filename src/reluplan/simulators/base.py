@@ -33,6 +33,10 @@ class Simulator(Protocol):
         """Start an episode; returns its first state."""
         ...
 
+    def allows(self, action: Array) -> bool:
+        """Whether the present state allows an action."""
+        ...
+
     def refusal(self, action: Array) -> str | None:
         """Why the present state does not allow an action; None if it does."""
         ...

@@ -45,6 +45,9 @@ class FunctionSimulator:
         self._state = self._initial
         return self._state.copy()
 
+    def allows(self, action: Array) -> bool:
+        return bool(((self.action_lower <= action) & (action <= self.action_upper)).all())
+
     def refusal(self, action: Array) -> str | None:
         for name, value, low, high in zip(self.action_names, action, self.action_lower, self.action_upper, strict=True):
             if not low <= value <= high:

@@ -56,6 +56,9 @@ class GymnasiumSimulator:
             observation, _ = self._environment.reset(seed=seed)
         return np.asarray(observation, dtype=np.float64)
 
+    def allows(self, action: Array) -> bool:
+        return bool(((self.action_lower <= action) & (action <= self.action_upper)).all())
+
     def refusal(self, action: Array) -> str | None:
         for name, value, low, high in zip(self.action_names, action, self.action_lower, self.action_upper, strict=True):
             if not low <= value <= high:

@@ -7,6 +7,8 @@ import io
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +40,15 @@ class _Fluents:
         shapes = tuple(np.shape(values[name]) for name in names)
         return cls(model, tuple(names), shapes, tuple(model.variable_ranges[name] for name in names))
 
-    @property
+    @cached_property
     def sizes(self) -> list[int]:
         return [int(np.prod(shape, dtype=int)) for shape in self.shapes]
+
+    @cached_property
+    def slices(self) -> list[slice]:
+        """Where each tensor stands in the vector."""
+        ends = np.cumsum([0, *self.sizes]).tolist()
+        return [slice(start, end) for start, end in pairwise(ends)]
 
     def ground_names(self) -> tuple[str, ...]:
         """One name per entry, in the order of the tensors."""
@@ -52,10 +60,9 @@ class _Fluents:
 
     def tensors(self, vector: Array) -> dict[str, Any]:
         """The vector as tensors; whole numbers are rounded, truth values are those above 1/2."""
-        parts = np.split(vector, np.cumsum(self.sizes)[:-1])
         return {
-            name: _typed(part.reshape(shape), kind)
-            for name, part, shape, kind in zip(self.names, parts, self.shapes, self.ranges, strict=True)
+            name: _typed(vector[place].reshape(shape), kind)
+            for name, place, shape, kind in zip(self.names, self.slices, self.shapes, self.ranges, strict=True)
         }
 
     def is_discrete(self) -> Mask:
@@ -108,25 +115,35 @@ class RddlSimulator:
         self._sampler.reset()
         return self._states.vector(self._sampler.subs)
 
+    def allows(self, action: Array) -> bool:
+        tensors = self._actions.tensors(action)
+        if self._changed(tensors) > self._model.max_allowed_actions:
+            return False
+        with _errors(self._domain):
+            return bool(self._sampler.check_action_preconditions(tensors, silent=True))
+
     def refusal(self, action: Array) -> str | None:
         """The first broken action precondition, or the limit on actions that are not the default."""
-        tensors = self._actions.tensors(action)
-        changed = int(np.count_nonzero(self._actions.vector(tensors) != self.default_action))
-        allowed = self._model.max_allowed_actions
+        if self.allows(action):
+            return None
+        tensors, allowed = self._actions.tensors(action), self._model.max_allowed_actions
+        changed = self._changed(tensors)
         if changed > allowed:
             return f"{changed} actions differ from their default, at most {allowed} may (max-nondef-actions)"
         return self._broken_precondition(tensors)
 
-    def _broken_precondition(self, actions: dict[str, Any]) -> str | None:
-        from pyRDDLGym.core.debug.exception import RDDLActionPreconditionNotSatisfiedError
+    def _changed(self, actions: dict[str, Any]) -> int:
+        if self._model.max_allowed_actions >= len(self.default_action):
+            return 0  # any number may change, so they need not be counted
+        return int(np.count_nonzero(self._actions.vector(actions) != self.default_action))
 
-        with _errors(self._domain):
-            try:
-                self._sampler.check_action_preconditions(actions, silent=False)
-            except RDDLActionPreconditionNotSatisfiedError as error:
-                condition = str(error).partition(">>")[2]  # the text before it lists all actions as arrays
-                return f"the action precondition '{' '.join(condition.split())}' does not hold"
-        return None
+    def _broken_precondition(self, actions: dict[str, Any]) -> str:
+        try:
+            self._sampler.check_action_preconditions(actions, silent=False)
+        except Exception as error:
+            condition = str(error).partition(">>")[2]  # the text before it lists all actions as arrays
+            return f"the action precondition '{' '.join(condition.split())}' does not hold"
+        return "an action precondition does not hold"
 
     def step(self, action: Array) -> tuple[Array, float, bool]:
         refused = self.refusal(action)
