@@ -4,34 +4,86 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reluplan.cli.shared import JsonOption, ProblemArgument, QuietOption, app
+from reluplan.cli.shared import JsonOption, ProblemArgument, QuietOption, app, check_writable
+from reluplan.errors import InputError
+
+if TYPE_CHECKING:
+    from reluplan.problem import Problem
+    from reluplan.simulate import Trajectory
+    from reluplan.validate import ValidationReport
 
 
 @app.command(epilog="Exit codes: 0 the plan is valid, 3 it is not, 4 bad input.")
 def check(
     problem: ProblemArgument,
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="plan.csv or a run directory.", show_default=False)],
+    simulator: Annotated[
+        str | None,
+        typer.Option(
+            help="Also run it in the true system: domain.rddl, gym:EnvId, file.py:function.", show_default=False
+        ),
+    ] = None,
+    instance: Annotated[
+        str | None, typer.Option(help="Instance of the simulator's domain.", show_default=False)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of the simulator.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Plot network against true system (.png, .svg, .pdf).")] = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Re-simulate a plan, recompute its reward and every constraint."""
+    """Re-simulate a plan, recompute its reward and every constraint; with --simulator, in the true system as well."""
     from reluplan.check import check as check_plan
     from reluplan.plan_file import read_plan
     from reluplan.problem import Problem
     from reluplan.report import check_record, print_check
     from reluplan.simulate import simulate
 
+    _check_options(simulator, instance, plot)
     loaded = Problem.load(problem)
     stored = read_plan(loaded, plan_file)
     trajectory = simulate(loaded, stored.initial_state, stored.actions, stored.auxiliaries)
     report = check_plan(loaded, trajectory)
     record = check_record(loaded, report, trajectory, stored)
+    true = None if simulator is None else _validate(loaded, trajectory, simulator, instance, seed, plot)
     if as_json:
-        print(json.dumps(record, indent=2))
+        print(json.dumps(record if true is None else {**record, "simulation": true.record()}, indent=2))
     elif not quiet:
         print_check(record)
+        if true is not None:
+            _print(true)
     return 0 if report.ok else 3
+
+
+def _check_options(simulator: str | None, instance: str | None, plot: Path | None) -> None:
+    from reluplan.report.convergence import check_plot
+
+    if simulator is None and (instance is not None or plot is not None):
+        raise InputError("--instance and --plot go with --simulator")
+    check_plot(plot)
+    if plot is not None:
+        check_writable(plot.parent)
+
+
+def _validate(
+    problem: Problem, trajectory: Trajectory, simulator: str, instance: str | None, seed: int, plot: Path | None
+) -> ValidationReport:
+    from reluplan.report.simulation import plot_drift
+    from reluplan.simulators.open import open_simulator
+    from reluplan.validate import validate
+
+    system = open_simulator(simulator, instance)
+    report = validate(problem, trajectory, system, seed)
+    system.close()
+    if plot is not None:
+        plot_drift(problem, report, plot)
+    return report
+
+
+def _print(report: ValidationReport) -> None:
+    from reluplan.report.simulation import print_validation
+
+    print_validation(report)

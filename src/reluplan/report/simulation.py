@@ -1,0 +1,107 @@
+"""A plan in the true system: a table on the terminal, and a picture."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from reluplan.check import TOLERANCE
+from reluplan.files import write_atomically
+from reluplan.problem import Problem
+from reluplan.report.convergence import check_plot
+from reluplan.report.terminal import SHOWN_VIOLATIONS
+from reluplan.validate import ValidationReport
+
+PANELS = 12
+"""States that a picture shows, those that drift most first."""
+
+SHOWN_STATES = 20
+
+
+def print_validation(report: ValidationReport, console: Console | None = None) -> None:
+    """Rewards, drift and broken constraints of a plan in the true system."""
+    console = console or Console(highlight=False, markup=False, soft_wrap=True)
+    console.print()
+    console.print("In the true system:")
+    console.print(_rewards(report))
+    for line in _notes(report):
+        console.print(line)
+    console.print(_drift(report))
+    if len(report.drift) > SHOWN_STATES:
+        console.print(f"and {len(report.drift) - SHOWN_STATES} more states (see --json)")
+
+
+def _rewards(report: ValidationReport) -> str:
+    lines = [
+        f"promised {report.model.total_reward:.6f}   (by the network)",
+        f"earned   {report.true.total_reward:.6f}   (the problem's reward on the true states)",
+    ]
+    if report.simulator_reward is not None:
+        lines.append(f"paid     {report.simulator_reward:.6f}   (the simulator's own reward)")
+    return "\n".join(lines)
+
+
+def _notes(report: ValidationReport) -> Sequence[str]:
+    lines = []
+    if report.clipped_steps:
+        lines.append(
+            f"clipped  {len(report.clipped_steps)} action(s) that the true system does not allow, first at step "
+            f"{report.clipped_steps[0]}, by at most {report.largest_clip:.3g}"
+        )
+    if report.ended_at is not None:
+        lines.append(f"ended    the simulator called the episode over after step {report.ended_at}; run on regardless")
+    broken = [v for v in report.check.violations if v.amount > TOLERANCE]
+    lines += [f"broken   step {v.step}: {v.constraint} by {v.amount:.3g}" for v in broken[:SHOWN_VIOLATIONS]]
+    if len(broken) > SHOWN_VIOLATIONS:
+        lines.append(f"         and {len(broken) - SHOWN_VIOLATIONS} more (see --json)")
+    if not broken:
+        lines.append("kept     every constraint holds")
+    return lines
+
+
+def _drift(report: ValidationReport) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("drift of", no_wrap=True)
+    for heading in ("mean", "largest", "at step"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for drift in report.drift[:SHOWN_STATES]:
+        table.add_row(drift.state, f"{drift.mean:.3g}", f"{drift.maximum:.3g}", str(drift.step))
+    return table
+
+
+def plot_drift(problem: Problem, report: ValidationReport, path: Path) -> None:
+    """Every state in the model and in the true system over the steps, one panel each."""
+    check_plot(path)
+    from matplotlib.figure import Figure
+
+    order = sorted(range(len(report.drift)), key=lambda i: -report.drift[i].maximum)[:PANELS]
+    shown = sorted(order)
+    columns = min(3, len(shown))
+    rows = math.ceil(len(shown) / columns)
+    figure = Figure(figsize=(4.0 * columns + 1.0, 2.6 * rows + 0.8), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False, sharex=True)
+    for place, index in enumerate(shown):
+        _panel(panels[place // columns][place % columns], problem, report, index)
+    for place in range(len(shown), rows * columns):
+        panels[place // columns][place % columns].set_visible(False)
+    panels[0][0].legend()
+    figure.suptitle(f"{problem.name}: the plan in the network and in the true system")
+    picture = io.BytesIO()
+    figure.savefig(picture, format=path.suffix[1:], dpi=150)
+    write_atomically(path, picture.getvalue())
+
+
+def _panel(axes: Any, problem: Problem, report: ValidationReport, index: int) -> None:
+    steps = range(1, report.model.horizon + 2)
+    drift = report.drift[index]
+    axes.plot(steps, report.true.states[:, index], color="#1f77b4", label="true")
+    axes.plot(steps, report.model.states[:, index], "--", color="#d62728", label="network")
+    axes.set_title(f"{drift.state}: drift at most {drift.maximum:.3g}", fontsize="medium")
+    axes.set_xlabel("step")
+    axes.grid(visible=True, alpha=0.3)
