@@ -1,0 +1,152 @@
+"""The controller: a policy that plans anew at every step."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.check import check
+from reluplan.control.observe import observed_state
+from reluplan.control.shift import idle_action, shifted_plan
+from reluplan.errors import InputError, NumericalError, SolverError
+from reluplan.planner import plan
+from reluplan.problem import Problem
+from reluplan.result import PlanResult, Status
+from reluplan.simulate import Trajectory
+
+Array = NDArray[np.float64]
+Source = Literal["plan", "previous plan", "idle"]
+
+STATE_TOLERANCE = 0.01
+"""An observed state may lie outside its bounds by this share of their width."""
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """One action and where it comes from.
+
+    source: a plan of this step, the rest of the step before's, or "idle" (the action nearest to zero) if there is none.
+    status, bound: of this step's planning; reward: what the plan behind the action promises over its horizon.
+    """
+
+    action: Array
+    source: Source
+    status: Status
+    horizon: int
+    reward: float | None
+    bound: float | None
+    seconds: float
+
+
+class Controller:
+    """Receding-horizon control: at step t = 1..T, from the observed state s,
+
+        (a_1, ..., a_h) = the best plan from s over h = min(lookahead, T − t + 1) steps;   apply a_1.
+
+    lookahead: all remaining steps if None. steps: T, the problem's horizon if None. Goal constraints count only when
+    the plan reaches step T. Each plan starts from the one before, which also stands in when planning finds nothing
+    better within `time_limit_per_step` seconds.
+
+    >>> from reluplan import Problem
+    >>> controller = Controller(Problem.load("examples/tanks/problem.toml"), lookahead=2)
+    >>> action = controller.policy(np.array([75.0, 50.0]))
+    >>> controller.decisions[-1].status
+    'optimal'
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        lookahead: int | None = None,
+        steps: int | None = None,
+        time_limit_per_step: float = 2.0,
+        method: str = "auto",
+        solver: str = "highs",
+        gap: float = 1e-4,
+        threads: int | None = None,
+        seed: int = 0,
+        state_tolerance: float = STATE_TOLERANCE,
+    ) -> None:
+        if lookahead is not None and lookahead < 1:
+            raise InputError(f"the lookahead must be at least 1, got {lookahead}")
+        if not time_limit_per_step > 0.0:
+            raise InputError(f"the time limit per step must be positive, got {time_limit_per_step:g}")
+        self.problem = problem if steps is None else problem.with_horizon(steps)
+        self.lookahead = lookahead
+        self.decisions: list[Decision] = []
+        self._time_limit, self._method, self._solver = time_limit_per_step, method, solver
+        self._gap, self._threads, self._seed = gap, threads, seed
+        self._state_tolerance = state_tolerance
+        self._current: Trajectory | None = None
+
+    def reset(self) -> None:
+        """Begin another episode."""
+        self.decisions = []
+        self._current = None
+
+    def policy(self, state: Array) -> Array:
+        """The action for an observed state; both in the problem's order of names."""
+        began = time.monotonic()
+        window = self._window(observed_state(self.problem, state, self._state_tolerance))
+        rest = None if self._current is None else shifted_plan(window, self._current)
+        result = self._plan(window, rest)
+        source, self._current = _better(window, result, rest)
+        decision = _decision(window, source, self._current, result, time.monotonic() - began)
+        self.decisions.append(decision)
+        return decision.action
+
+    def _window(self, state: Array) -> Problem:
+        """The problem of this step: from the observed state, over the next few steps."""
+        remaining = max(1, self.problem.horizon - len(self.decisions))
+        horizon = min(self.lookahead or remaining, remaining)
+        return replace(
+            self.problem,
+            horizon=horizon,
+            initial_lower=state,
+            initial_upper=state,
+            initial_constraints=(),
+            goal=self.problem.goal if horizon == remaining else (),
+        )
+
+    def _plan(self, window: Problem, rest: Trajectory | None) -> PlanResult | None:
+        """None if the solver failed: a step without a new plan is no reason to leave the system alone."""
+        try:
+            result = plan(
+                window, time_limit=self._time_limit, method=self._method, solver=self._solver, gap=self._gap,
+                threads=self._threads, seed=self._seed,
+            )  # fmt: skip
+        except (SolverError, NumericalError):
+            return None
+        if result.fields["interrupted"]:
+            raise KeyboardInterrupt
+        return result
+
+
+def _better(window: Problem, result: PlanResult | None, rest: Trajectory | None) -> tuple[Source, Trajectory | None]:
+    """The new plan, or the rest of the old one if it is better, or if it is all there is, valid or not."""
+    found = None if result is None else result.trajectory
+    if rest is None:
+        return ("idle" if found is None else "plan"), found
+    if found is None or (rest.total_reward > found.total_reward and check(window, rest).ok):
+        return "previous plan", rest
+    return "plan", found
+
+
+def _decision(
+    window: Problem, source: Source, trajectory: Trajectory | None, result: PlanResult | None, seconds: float
+) -> Decision:
+    action = idle_action(window) if trajectory is None else trajectory.actions[0]
+    return Decision(
+        action=np.clip(action, *window.box(window.actions)),
+        source=source,
+        status="no_plan" if result is None else result.status,
+        horizon=window.horizon,
+        reward=None if trajectory is None else trajectory.total_reward,
+        bound=None if result is None else result.bound,
+        seconds=seconds,
+    )
