@@ -57,8 +57,8 @@ def control(
         check_writable(out.parent)
     system = OrderedSimulator(open_simulator(simulator, instance), loaded)
     controller = Controller(
-        loaded, lookahead=lookahead, steps=system.horizon if steps is None else steps, time_limit_per_step=time_limit_per_step,
-        solver=solver, gap=gap, threads=threads, seed=seed,
+        loaded, lookahead=lookahead, steps=system.horizon if steps is None else steps, solver=solver, gap=gap,
+        time_limit_per_step=time_limit_per_step, threads=threads, seed=seed,
     )  # fmt: skip
     with ending_like_ctrl_c():
         with ProgressView(clock, quiet) as view:
