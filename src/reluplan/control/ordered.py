@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 class OrderedSimulator:
     """Steps a simulator with actions in the problem's order, and returns states in it.
 
-    Every state of the problem must be one of the simulator's (which may have more), and the actions must be the same.
+    Every variable of the problem must be one of the simulator's, which may have more: those actions keep their default.
     """
 
     def __init__(self, simulator: Simulator, problem: Problem) -> None:
@@ -28,17 +28,13 @@ class OrderedSimulator:
         states, actions = [v.name for v in problem.states], [v.name for v in problem.actions]
         self._states = match_names(simulator.state_names, states, "state", problem.source)
         self._actions = match_names(simulator.action_names, actions, "action", problem.source)
-        unknown = np.delete(simulator.action_names, self._actions)
-        if unknown.size:
-            names = ", ".join(unknown)
-            raise InputError(f"{problem.source}: the simulator has actions that the problem lacks: {names}; add them")
         box = Box(simulator.action_lower, simulator.action_upper, simulator.action_is_discrete)
-        self._limits = ActionLimits(box, simulator.default_action, lambda action: simulator.refusal(action) is None)
+        self._limits = ActionLimits(box, simulator.default_action, simulator.allows)
         self.horizon = simulator.horizon
         self._state = problem.initial_lower
 
     def reset(self, seed: int | None = None, start: Array | None = None) -> Array:
-        """Begin an episode, in a given state if there is one; the simulator's other states are its own."""
+        """Begin an episode, in a given state if there is one; the simulator's further states keep their value."""
         state = np.array(self._simulator.reset(seed))
         if start is not None:
             if not self._simulator.can_set_state:
@@ -72,6 +68,6 @@ class OrderedSimulator:
         return float(self._problem.reward.evaluate(step_vectors(states, action[None], auxiliaries))[0])
 
     def _own_order(self, action: Array) -> Array:
-        own = np.empty(len(self._actions))
+        own = self._simulator.default_action.copy()
         own[self._actions] = action
         return own
