@@ -158,6 +158,8 @@ def open_csv(path: Path) -> CsvTable:
     delimiter = start[1] or _delimiter(header)
     columns = _header(header, delimiter)
     check_header(path, columns)
+    if all(_is_number(name) for name in columns):
+        raise InputError(f"{path}: its first line holds numbers; expected the names of the variables there")
     body = _trimmed(body, delimiter)
     if delimiter != "," and "," in body:
         body = body.replace(",", ".")
@@ -213,6 +215,14 @@ def _header(line: str, delimiter: str) -> tuple[str, ...]:
     while len(names) > 1 and not names[-1].strip():
         names.pop()
     return tuple(name.strip() for name in names)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _trimmed(body: str, delimiter: str) -> str:

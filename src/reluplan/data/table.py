@@ -58,7 +58,7 @@ def open_table(path: Path) -> Table:
     """The table of a file; its ending decides the format."""
     ending = path.suffix.lower()
     if ending not in ENDINGS:
-        raise InputError(f"{path}: data must be a file ending in .csv, .parquet or .npz")
+        raise InputError(f"{path}: data must be a file ending in .csv, .parquet or .npz; save a sheet as CSV")
     if not path.is_file():
         raise InputError(f"{path}: no such data file")
     if ending == ".parquet":

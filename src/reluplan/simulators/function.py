@@ -106,6 +106,7 @@ def _load_file(path: Path) -> ModuleType:
     assert module_spec is not None
     assert module_spec.loader is not None
     module = importlib.util.module_from_spec(module_spec)
+    _import_from(path.parent)  # modules beside the file are its to use
     try:
         module_spec.loader.exec_module(module)
     except Exception as error:
@@ -114,12 +115,16 @@ def _load_file(path: Path) -> ModuleType:
 
 
 def _load_module(spec: str, name: str) -> ModuleType:
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # as `python -m` does: modules of the present folder count
+    _import_from(Path.cwd())  # as `python -m` does
     try:
         return importlib.import_module(name)
     except ImportError as error:
         raise InputError(f"simulator '{spec}': the module '{name}' cannot be imported: {error}") from None
+
+
+def _import_from(folder: Path) -> None:
+    if str(folder.resolve()) not in sys.path:
+        sys.path.insert(0, str(folder.resolve()))
 
 
 def _variables(spec: str, module: ModuleType, key: str) -> tuple[tuple[str, ...], Array, Array]:

@@ -181,14 +181,15 @@ def _file(path: Path, what: str) -> Path:
 
 
 def _instance_file(domain: Path, instance: str | None) -> Path | None:
-    """The file of an instance: a path, or its number n for instance<n>.rddl beside the domain."""
+    """The file of an instance: a path, or what its name beside the domain ends in: 3 for instance3 or instance_3."""
     if instance is None:
         if "instance" in domain.read_text(encoding="utf-8", errors="replace"):
             return None  # domain and instance in one file
         others = sorted(path.name for path in domain.parent.glob("*.rddl") if path != domain)
         beside = f"; beside it: {', '.join(others)}" if others else ""
         raise InputError(f"{domain}: which instance? Name its file, as in {domain.name},instance.rddl{beside}")
-    candidates = (Path(instance), domain.parent / instance, domain.parent / f"instance{instance}.rddl")
+    names = (instance, f"{instance}.rddl", f"instance{instance}.rddl", f"instance_{instance}.rddl")
+    candidates = [Path(instance), *(domain.parent / name for name in names)]
     return next((path for path in candidates if path.is_file()), None) or _file(Path(instance), "instance")
 
 
