@@ -81,7 +81,8 @@ def read_text(folder: Path, text: str | bytes, name: str = "data.csv") -> Transi
 
 
 def rows_of(found: Transitions) -> list[list[float]]:
-    return np.hstack([found.states, found.actions, found.next_states]).tolist()
+    rows: list[list[float]] = np.hstack([found.states, found.actions, found.next_states]).tolist()
+    return rows
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -333,7 +334,7 @@ def test_text_in_a_parquet_column_is_told(tmp_path: Path) -> None:
     parquet.write_table(pyarrow.table({"x": ["a", "b"], "y": [1, 2], "u": [1.0, None]}), path)
     with pytest.raises(InputError, match=r"column 'x': expected numbers.*'a'"):
         read_transitions(path, ("x",), ("y",))
-    with pytest.raises(InputError, match="row 1, column 'u'|row 2, column 'u'"):
+    with pytest.raises(InputError, match="row 2, column 'u'"):
         read_transitions(path, ("u",), ("y",))
 
 

@@ -97,6 +97,7 @@ def validate(problem: Problem, trajectory: Trajectory, simulator: Simulator, see
     with np.errstate(over="ignore", invalid="ignore"):
         steps = step_vectors(states, actions, trajectory.auxiliaries)
         true = Trajectory(states, actions, trajectory.auxiliaries, problem.reward.evaluate(steps))
+        checked = check(problem, true)
     clips = np.abs(actions - trajectory.actions).max(axis=1, initial=0.0)
     paid = float(np.sum(run.rewards))
     return ValidationReport(
@@ -104,7 +105,7 @@ def validate(problem: Problem, trajectory: Trajectory, simulator: Simulator, see
         true=true,
         simulator_reward=None if math.isnan(paid) else paid,
         drift=_drift([v.name for v in problem.states], trajectory.states, states),
-        check=check(problem, true),
+        check=checked,
         clipped_steps=tuple((np.flatnonzero(clips > TOLERANCE) + 1).tolist()),
         largest_clip=float(clips.max(initial=0.0)),
         ended_at=run.ended_at,

@@ -59,7 +59,8 @@ class FunctionSimulator:
         if refused is not None:
             raise InputError(f"{self._spec}: the action is refused: {refused}")
         try:
-            result = self._function(self._state.copy(), np.array(action, dtype=np.float64))
+            with np.errstate(all="ignore"):  # what is not finite is dealt with where it matters
+                result = self._function(self._state.copy(), np.array(action, dtype=np.float64))
         except Exception as error:
             raise InputError(f"{self._spec}: the function failed: {type(error).__name__}: {error}") from error
         self._state, reward = self._parts(result)

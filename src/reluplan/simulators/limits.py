@@ -36,6 +36,8 @@ class Box:
     def of(cls, names: Sequence[str], lower: Array, upper: Array, is_discrete: Mask, what: str) -> Box:
         """The box of these bounds; without finite ones there is no spreading values over them."""
         for name, low, high in zip(names, lower, upper, strict=True):
+            if low > high:
+                raise InputError(f"{what} '{name}': the bounds of the problem and of the simulator do not overlap")
             if not (np.isfinite(low) and np.isfinite(high)):
                 raise InputError(
                     f"{what} '{name}' has the bounds [{low:g}, {high:g}], so values cannot be spread over them; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -238,8 +239,16 @@ def _errors(domain: Path) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        message = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{domain}: pyRDDLGym cannot use it: {message[:500]}") from None
+        raise InputError(f"{domain}: pyRDDLGym cannot use it: {_one_line(error)}") from None
+
+
+def _one_line(error: Exception) -> str:
+    """The first and the last line of an error, and the one that it points at; without terminal codes."""
+    lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", str(error)).splitlines() if line.strip()]
+    pointed = [line for line in lines if line.startswith(">>")]
+    kept = list(dict.fromkeys([*lines[:1], *pointed, *lines[-1:]]))
+    kind = "" if type(error).__name__.startswith("RDDL") else f"{type(error).__name__}: "
+    return kind + " ".join(" ".join(kept).split())
 
 
 @contextlib.contextmanager

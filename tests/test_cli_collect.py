@@ -1,0 +1,131 @@
+"""The commands around simulators as users run them: files, JSON, exit codes, messages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reluplan.cli import main
+from reluplan.data import read_transitions
+from test_validate import PROBLEM, RDDL, SYSTEM
+
+SIMULATION_KEYS = {
+    "ok", "horizon", "model_reward", "true_reward", "simulator_reward", "drift", "max_violation", "violations",
+    "clipped_steps", "largest_clip", "ended_at",
+}  # fmt: skip
+COLLECT_KEYS = {"file", "seconds", "rows", "episodes", "missing", "duplicate_rows", "constant_columns", "coverage"}
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> int:
+    monkeypatch.setattr(sys, "argv", ["reluplan", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return int(stop.value.code or 0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "problem.toml").write_text(PROBLEM)
+    (tmp_path / "system.py").write_text(SYSTEM)
+    (tmp_path / "tanks.rddl").write_text(RDDL)
+    (tmp_path / "plan.csv").write_text("step,high,low,flow\n1,6,3,4\n2,3,5,3\n3,1,6,1\n4,1,5,1\n5,1,4,\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "npz"])
+def test_collect_writes_data_that_can_be_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path, ending: str
+) -> None:
+    out = folder / "made" / f"data.{ending}"
+    simulator = folder / "tanks.rddl"
+    code = run(monkeypatch, "collect", simulator, "--episodes", 3, "--steps", 2, "--out", out, "--json")
+    record = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert set(record) == COLLECT_KEYS
+    assert len(read_transitions(out, ("high", "low"), ("flow",))) == record["rows"] == 6
+
+
+def test_collect_tells_what_the_data_cover(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    arguments = ["--problem", folder / "problem.toml", "--exploration", "latin", "--episodes", 30]
+    code = run(monkeypatch, "collect", folder / "tanks.rddl", *arguments, "--out", folder / "data.csv")
+    shown = capsys.readouterr()
+    assert code == 0
+    assert shown.err == ""
+    assert "transitions in 30 episode(s)" in shown.out
+    assert f"file      {folder / 'data.csv'}" in shown.out
+    data = read_transitions(folder / "data.csv", ("high", "low"), ("flow",))
+    assert (data.actions <= data.states[:, :1]).all()
+    assert run(monkeypatch, "collect", folder / "tanks.rddl", "--out", folder / "quiet.csv", "--steps", 1, "-q") == 0
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{}/tanks.rddl", "--out", "{}/data.xlsx"], "data files end in"),
+        (["{}/none.rddl", "--out", "{}/data.csv"], "no such RDDL domain file"),
+        (["{}/tanks.rddl", "--out", "{}/problem.toml/data.csv"], "nothing can be written there"),
+        (["{}/tanks.rddl", "--out", "{}/data.csv", "--exploration", "wild"], "unknown exploration"),
+        (["{}/tanks.rddl", "--out", "{}/data.csv", "--problem", "{}/none.toml"], "no such problem file"),
+        (["{}/tanks.rddl", "--out", "{}/data.csv", "--processes", "0"], "processes must be at least 1"),
+        (["{}/tanks.rddl", "--out", "{}/data.csv", "--exploration", "latin"], "--problem"),
+    ],
+)
+def test_collect_answers_bad_input(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    folder: Path,
+    arguments: list[str],
+    message: str,
+) -> None:
+    before = sorted(folder.iterdir())
+    assert run(monkeypatch, "collect", *(argument.format(folder) for argument in arguments)) == 4
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert "Traceback" not in shown.err
+    assert shown.out == ""
+    assert sorted(path for path in folder.iterdir() if path.name != "__pycache__") == before
+
+
+def test_check_with_a_simulator_adds_the_true_system(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    arguments = ["check", folder / "problem.toml", folder / "plan.csv", "--simulator", folder / "tanks.rddl"]
+    assert run(monkeypatch, *arguments, "--json") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["ok"]
+    assert set(record["simulation"]) == SIMULATION_KEYS
+    assert record["simulation"]["clipped_steps"] == [2, 3, 4]
+    assert record["simulation"]["model_reward"] == record["reward"]
+    assert run(monkeypatch, *arguments, "--plot", folder / "drift.png") == 0
+    text = capsys.readouterr().out
+    assert "clipped  3 action(s)" in text
+    assert (folder / "drift.png").stat().st_size > 1000
+
+
+def test_check_answers_bad_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    arguments = ["check", folder / "problem.toml", folder / "plan.csv"]
+    for more, message in (
+        (["--plot", folder / "drift.png"], "go with --simulator"),
+        (["--instance", "1"], "go with --simulator"),
+        (["--simulator", folder / "tanks.rddl", "--plot", folder / "drift.txt"], "must end in"),
+        (["--simulator", f"{folder / 'system.py'}:nothing"], "has no function 'nothing'"),
+    ):
+        assert run(monkeypatch, *arguments, *more) == 4
+        assert message in capsys.readouterr().err
+
+
+def test_the_core_imports_no_simulator() -> None:
+    heavy = ("pyRDDLGym", "gymnasium", "pyarrow", "matplotlib", "torch")
+    code = f"import sys, reluplan, reluplan.cli; print([name for name in {heavy} if name in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"
