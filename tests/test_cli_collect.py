@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import doctest
 import json
+import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reluplan.cli import main
-from reluplan.data import read_transitions
+from reluplan.data import names, read_transitions
 from test_validate import PROBLEM, RDDL, SYSTEM
 
 SIMULATION_KEYS = {
@@ -129,3 +132,26 @@ def test_the_core_imports_no_simulator() -> None:
     code = f"import sys, reluplan, reluplan.cli; print([name for name in {heavy} if name in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
+
+
+def test_what_the_documentation_shows_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The table, the reading of it, and the simulator of docs/data.md."""
+    text = (Path(__file__).parents[1] / "docs" / "data.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    table = re.search(r"((?:    [\w\[\],.]+\n){6})", text)
+    assert table is not None
+    Path("data.csv").write_text(textwrap.dedent(table[1]))
+    reading, simulator = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(compile(reading, "data.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("3 (3, 1) [69.8]\n")
+    Path("tank.py").write_text(simulator)
+    assert (
+        run(monkeypatch, "collect", "tank.py:step", "--episodes", 2, "--out", "tank.csv", "--exploration", "latin") == 0
+    )
+    assert len(read_transitions("tank.csv", ("level",), ("pump",))) == 20
+
+
+def test_examples_of_docstrings_run() -> None:
+    assert doctest.testmod(names).failed == 0
