@@ -26,6 +26,9 @@ def step(state, action):
 def explode(state, action):
     return state[0] * 1e200, state[1]
 
+def burst(state, action):
+    return state[0] * 1e200 * 1e200, state[1]
+
 def jump(state, action):
     return state[0] + 30, state[1]
 """
@@ -157,6 +160,8 @@ def test_an_episode_ends_where_a_state_leaves_its_bounds_or_is_no_number(system:
     assert (data.next_states[:, 0] == 34).all()
     exploded = collect(system.replace(":step", ":explode"), episodes=2, steps=5)
     assert np.isfinite(exploded.next_states).all()
+    with pytest.raises(InputError, match="gave no transition"):
+        collect(system.replace(":step", ":burst"), episodes=2, steps=5)
 
 
 def test_what_cannot_be_collected_is_bad_input(system: str, problem: Path, tmp_path: Path) -> None:

@@ -31,6 +31,9 @@ DEFAULT_STEPS = 100
 RESTARTED_STEPS = 10
 """Steps of an episode that starts in a chosen state: the more starts, the better they cover the states."""
 
+CHUNK_STEPS = 500
+"""Steps that a process is given at a time: few enough to answer Ctrl-C soon, and worth the sending."""
+
 LEAVES = 1e-6
 """An episode ends where a state passes its bound by this much, relative to max(1, |bound|)."""
 
@@ -90,7 +93,11 @@ def run_collection(collector: Collector, processes: int, on_episode: OnEpisode |
     if processes < 1:
         raise InputError(f"the number of processes must be at least 1, got {processes}")
     parts = []
-    runs = map(collector.run, range(work.episodes)) if processes == 1 else _run_in_processes(work, processes)
+    runs = (
+        map(collector.run, range(work.episodes))
+        if processes == 1
+        else _run_in_processes(work, collector.steps, processes)
+    )
     for part in runs:
         parts.append(part)
         if on_episode is not None:
@@ -148,7 +155,10 @@ class Collector:
             self.simulator.set_state(state)
         fractions = action_fractions(self.work.exploration, self.steps, len(self._box.lower), rng)
         rows = list(self._roll(state, fractions, rng))
-        return Episode(*(np.array([row[part] for row in rows]).reshape(len(rows), -1) for part in range(3)))
+        widths = (len(state), len(self._box.lower), len(state))
+        return Episode(
+            *(np.array([row[i] for row in rows]).reshape(len(rows), width) for i, width in enumerate(widths))
+        )
 
     def _roll(self, state: Array, fractions: Array, rng: np.random.Generator) -> Iterator[tuple[Array, Array, Array]]:
         """(s, a, s') until the episode is over; a step into numbers that are not finite does not count."""
@@ -220,10 +230,10 @@ def _run_in_worker(number: int) -> Episode:
     return _worker[0].run(number)
 
 
-def _run_in_processes(work: Collection, processes: int) -> Iterator[Episode]:
+def _run_in_processes(work: Collection, steps: int, processes: int) -> Iterator[Episode]:
     """Episodes in their order, run by several processes that share nothing."""
     processes = min(processes, work.episodes)
-    chunk = max(1, work.episodes // (8 * processes))
+    chunk = max(1, min(work.episodes // (8 * processes), CHUNK_STEPS // steps))
     pool = ProcessPoolExecutor(processes, get_context("spawn"), _start_worker, (work,))
     try:
         yield from pool.map(_run_in_worker, range(work.episodes), chunksize=chunk)
