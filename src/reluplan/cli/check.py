@@ -35,7 +35,10 @@ def check(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Re-simulate a plan, recompute its reward and every constraint; with --simulator, in the true system as well."""
+    """Re-simulate a plan, recompute its reward and every constraint.
+
+    With --simulator, run it in the true system as well: what it earns there, how far the states drift, what it breaks.
+    """
     from reluplan.check import check as check_plan
     from reluplan.plan_file import read_plan
     from reluplan.problem import Problem

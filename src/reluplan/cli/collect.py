@@ -51,7 +51,7 @@ def collect(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Run a simulator with exploring actions and write its transitions."""
+    """Collect transitions from a simulator with exploring actions."""
     from reluplan.collect import Collection, Collector, run_collection
     from reluplan.data.quality import data_report
     from reluplan.data.write import check_data_ending, write_transitions
