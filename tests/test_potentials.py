@@ -199,7 +199,7 @@ def _weights_of(domain: StepDomain, settings: PotentialSettings) -> Array:
 
     search = PotentialSearch(domain, settings)
     search.prepare()
-    return search.default_weights()
+    return search.weights_at(settings.objective)
 
 
 def _qp(values: Array, weights: Array) -> float:

@@ -22,12 +22,21 @@ class StepDomain:
     """One step as a problem of its own, containing every feasible step t = first..last (counted from 0).
 
     problem: horizon 1; its goal is what holds for EVERY next state, so neither C nor G alone. bounds: horizon 1.
+    whole: the problem that the steps belong to.
     """
 
+    whole: Problem
     problem: Problem
     bounds: HorizonBounds
     first: int
     last: int
+
+    def input_box(self) -> tuple[Array, Array]:
+        """Bounds of the inputs (s, a, x)."""
+        bounds = self.bounds
+        lower = np.concatenate([bounds.state_lower[0], bounds.action_lower[0], bounds.auxiliary_lower[0]])
+        upper = np.concatenate([bounds.state_upper[0], bounds.action_upper[0], bounds.auxiliary_upper[0]])
+        return lower, upper
 
     def features(self, interval_count: int, every_unit: bool = False) -> PatternFeatures:
         """The units that can switch in this domain (or every unit, as in the paper), with proven ceilings."""
@@ -70,7 +79,7 @@ def step_domain(problem: Problem, bounds: HorizonBounds, first: int, last: int) 
         initial_constraints=(),
         goal=_rows_of_every_state(problem),
     )
-    return StepDomain(step, one, first, last)
+    return StepDomain(problem, step, one, first, last)
 
 
 def _rows_of_every_state(problem: Problem) -> tuple[Constraint, ...]:

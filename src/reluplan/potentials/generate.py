@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -17,36 +18,45 @@ from reluplan.potentials.master import solve_master
 from reluplan.potentials.pool import StepPool
 from reluplan.potentials.potentials import RewardPotentials, proven_potentials
 from reluplan.potentials.restrict import restrict_to_rewards
+from reluplan.potentials.rollouts import Rollouts, greedy_rollouts
 from reluplan.potentials.separation import HeuristicSeparation
 from reluplan.potentials.store import PatternStore
 from reluplan.potentials.subproblem import Subproblem, Violations
 from reluplan.simulate import step_vectors
 
 Array = NDArray[np.float64]
-Objective = Literal["mean", "centre"]
+Objective = Literal["centre", "mean", "plans"]
+Family = Literal["one", "several", "lp"]
 PAPER_REGULARISER = 1.0 / math.sqrt(1e6)
 LARGEST_POTENTIAL = 1e12
 CLIMBS = 8
 """Generations of samples that climb from random steps to those with high rewards."""
+SCALE = 3.0
+SCALE_STEPS = 10
+"""φ without cuts is −3 times the median |R| of the first ten steps of greedy rollouts."""
 
 
 @dataclass(frozen=True)
 class PotentialSettings:
     """How to search.
 
-    objective: where φ is to be small: at the mean pattern of sampled steps, or at the centre of the cube of all
-    patterns (the paper's sum of all potentials). regulariser: λ; by default the paper's 1/√M with M = 1e6, or K/(2 S)
-    if that is larger, S the mean |R| of sampled steps: φ = −S without cuts, so potentials have the size of rewards.
+    objective: where φ is to be small: at the centre of the cube of all patterns (the paper's sum of all potentials), at
+    the mean pattern of sampled steps, or at that of the steps of greedy plans. family: one set of potentials;
+    several, one for each objective; or lp, each at the fractional pattern of the plan's LP relaxation with the sets
+    before it. regulariser: λ; by default the paper's 1/√M with M = 1e6, or K/(2 S) if that is larger, S the size of
+    rewards in greedy plans: φ = −S without cuts, so potentials have the size of the rewards that matter.
     tolerance: stop when the proven violation is at most tolerance · max(1, |φ at the objective's pattern|).
-    heuristics: separate by sampling and local search before any MILP. every_unit: potentials for stable units too.
-    max_rounds: of the loop, for tests.
+    heuristics: separate by sampling and local search before any MILP. enumerate_up_to: begin with all patterns if there
+    are at most so many; 0 for never. every_unit: potentials for stable units too. max_rounds: of the loop, for tests.
     """
 
     interval_count: int = 1
     objective: Objective = "centre"
+    family: Family = "one"
     regulariser: float | None = None
     tolerance: float = 1e-3
     heuristics: bool = True
+    enumerate_up_to: int = 0
     every_unit: bool = False
     cuts_per_round: int = 20
     samples: int = 20_000
@@ -161,11 +171,24 @@ class PotentialSearch:
         for at in np.argsort(-self.pool.rewards)[: self.settings.cuts_per_round].tolist():
             self.store.solve(entries[at])
 
-    def default_weights(self) -> Array:
-        """The pattern of the settings' objective."""
-        if self.settings.objective == "mean" and len(self.pool):
+    def weights_at(self, objective: Objective) -> Array:
+        """The pattern at which an objective wants φ to be small; the cube's centre where no steps are known."""
+        if objective == "mean" and len(self.pool):
             return self.pool.mean_entries()
+        if objective == "plans":
+            inputs, _ = self._rollouts.from_step(self.domain.first, SCALE_STEPS)
+            units = self.domain.problem.dynamics.preactivations(inputs)
+            if len(inputs):
+                shape = (len(inputs), *self.features.shape)
+                return np.asarray(self.features.one_hot(self.features.entries(units)).reshape(shape).mean(axis=0))
         return np.ones(self.features.shape)
+
+    @cached_property
+    def _rollouts(self) -> Rollouts:
+        bounds, domain = self.domain.bounds, self.domain
+        horizon = min(domain.last + 1, domain.first + SCALE_STEPS)
+        rng = np.random.default_rng(self.settings.seed)
+        return greedy_rollouts(domain.whole, bounds.action_lower[0], bounds.action_upper[0], horizon, rng)
 
     def _choose_regulariser(self) -> float:
         if self.settings.regulariser is not None:
@@ -173,6 +196,9 @@ class PotentialSearch:
         pool = StepPool(self.domain, self.features, np.random.default_rng(self.settings.seed))
         pool.sample(self.settings.samples)
         size = float(np.abs(pool.rewards).mean()) if len(pool) else math.inf
+        _, rewards = self._rollouts.from_step(self.domain.first, SCALE_STEPS)
+        if len(rewards):  # sampled steps are of another size where most of the box is of no interest
+            size = max(min(size, SCALE * float(np.median(np.abs(rewards)))), 1e-6 * size)
         return max(PAPER_REGULARISER, self.features.unit_count / (2.0 * max(size, 1e-6)))
 
 
@@ -200,7 +226,7 @@ class _Loop:
     def run(self) -> None:
         """Until the MILP proves that no violation exceeds the tolerance."""
         self.search.prepare()
-        self._goal = self.weights if self.weights is not None else self.search.default_weights()
+        self._goal = self.weights if self.weights is not None else self.search.weights_at(self._settings.objective)
         if self.search.features.unit_count == 0:
             self._bound_constant()
             return
@@ -269,8 +295,15 @@ class _Loop:
     def _ask_milp(self, tolerance: float, enough: float) -> Violations:
         """Solve the subproblem and keep what it proves."""
         remaining = max(0.05, self.deadline - time.monotonic())
+        known = self._settings.heuristics and len(self._store) > 0
         found = self._store.subproblem.violated(
-            self._values, remaining, tolerance, enough, self._settings.threads, self._worst_point()
+            self._values,
+            remaining,
+            tolerance,
+            enough,
+            self._settings.threads,
+            None if known else self._worst_point(),
+            0.5 * tolerance if known else -math.inf,
         )
         self.milp_count += 1
         if found.dual_bound == -math.inf:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan.potentials.anneal import Annealing
 from reluplan.potentials.domain import StepDomain
 from reluplan.potentials.features import PatternFeatures
 
@@ -17,6 +18,7 @@ SPREADS = (0.3, 0.03, 0.003)
 """Widths of local samples around good points, as shares of the box."""
 CENTRES = 200
 SAMPLES_PER_CENTRE = 30
+POPULATION = 1000
 
 
 @dataclass(eq=False)
@@ -52,13 +54,13 @@ class StepPool:
 
     def sample(self, count: int) -> None:
         """Steps drawn uniformly from the domain's box, as far as they satisfy the constraints."""
-        lower, upper = self._box()
+        lower, upper = self.domain.input_box()
         if np.isfinite(lower).all() and np.isfinite(upper).all():
             self._take_samples(self.rng.uniform(lower, upper, (count, len(lower))))
 
     def sample_near(self, centres: Array, count: int) -> None:
         """Steps around some points, at several distances: their neighbours in pattern space."""
-        lower, upper = self._box()
+        lower, upper = self.domain.input_box()
         spread = np.resize(SPREADS, count)[:, None, None] * (upper - lower)
         noise = self.rng.normal(size=(count, *centres.shape)) * spread
         # half of the coordinates stay: the best points lie on edges of the box, and so do their best neighbours
@@ -74,6 +76,15 @@ class StepPool:
             good = np.argsort(-violation)[: max(CENTRES, len(violation) // 10)]
             self.sample_near(self.inputs[self.rng.permutation(good)[:CENTRES]], SAMPLES_PER_CENTRE)
 
+    def anneal(self, values: Array, tolerance: float) -> tuple[Array, Entries]:
+        """Steps with large violations, found from far away: violations and patterns, the best of each chain."""
+        if not len(self) or self.domain.problem.auxiliaries:
+            return np.zeros(0), np.zeros((0, self.features.unit_count), dtype=np.int8)
+        annealing = Annealing(self.domain, self.features, self.rng)
+        start = self.inputs[self.rng.integers(len(self), size=POPULATION)]
+        inputs, violation = annealing.search(start, values, tolerance)
+        return violation, self.features.entries(self.domain.problem.dynamics.preactivations(inputs))
+
     def add(self, inputs: Array, rewards: Array) -> None:
         """Take in steps (k, n) that are known to be feasible, such as optima of pattern LPs."""
         units = self.domain.problem.dynamics.preactivations(inputs)
@@ -86,12 +97,6 @@ class StepPool:
         shares = self.possible / self.possible.sum(axis=2, keepdims=True)
         mean: Array = shares.mean(axis=0)
         return mean
-
-    def _box(self) -> tuple[Array, Array]:
-        bounds = self.domain.bounds
-        lower = np.concatenate([bounds.state_lower[0], bounds.action_lower[0], bounds.auxiliary_lower[0]])
-        upper = np.concatenate([bounds.state_upper[0], bounds.action_upper[0], bounds.auxiliary_upper[0]])
-        return lower, upper
 
     def _take_samples(self, inputs: Array) -> None:
         """Evaluate steps all at once; of those with one pattern keep the best, if it beats what is known of it."""

@@ -19,7 +19,7 @@ WALK_STEPS = 20
 FLIP_CENTRES = 60
 FLIPS_PER_CENTRE = 12
 FLIPS = 100
-GENERATIONS = 4
+ANNEALED_WALKS = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class HeuristicSeparation:
 
     def search(self, values: Array) -> bool:
         """Run the searches in order until one leaves a violated pattern in the store."""
-        for search in (self._walks, self._flips, self._local_samples):
+        for search in (self._walks, self._flips, self._annealed):
             search(values)
             if self.any_violated(values):
                 return True
@@ -116,13 +116,13 @@ class HeuristicSeparation:
             row[unit] += step
         return moved
 
-    def _local_samples(self, values: Array) -> None:
-        """Random steps around bad ones, generation after generation, then walks from what they found."""
-        for _ in range(GENERATIONS):
-            if time.monotonic() > self.deadline:
+    def _annealed(self, values: Array) -> None:
+        """Walks from what a population of steps found while it was cooled down."""
+        violation, entries = self.pool.anneal(values, self.tolerance)
+        started: set[bytes] = set()
+        for at in np.argsort(-violation).tolist():
+            if entries[at].tobytes() not in started:
+                started.add(entries[at].tobytes())
+                self.walk(values, entries[at])
+            if len(started) == ANNEALED_WALKS:
                 return
-            self.pool.climb(values, 1)
-            violation, _ = self.pool.violations(values)
-            if violation.max(initial=-np.inf) > self.tolerance:
-                break
-        self._walks(values)

@@ -1,0 +1,98 @@
+"""Annealing: a population of steps that moves to where given potentials are violated, all of it at once in numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.piecewise import PiecewiseLinear
+from reluplan.potentials.domain import StepDomain
+from reluplan.potentials.features import PatternFeatures
+
+Array = NDArray[np.float64]
+Entries = NDArray[np.int8]
+
+GENERATIONS = 250
+HOTTEST = 100.0
+"""Temperature at the beginning, in multiples of the violation that is looked for, which is the last one."""
+STRETCHES = (0.1, 0.3, 0.6, 1.0)
+SHARES_MOVED = (0.2, 0.5, 1.0)
+JITTER = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Annealing:
+    """Looks for steps with R − φ > tolerance by differential-evolution Markov chains (ter Braak, 2006).
+
+    A chain at x proposes x + γ (y − z) on some coordinates, y and z two other chains, and accepts with probability
+    min(1, exp(Δ/T)) for Δ the change of R − φ: differences of chains know the thin ridges along which rewards are good,
+    and single patterns, which are far from each other, are found from far away.
+    """
+
+    domain: StepDomain
+    features: PatternFeatures
+    rng: np.random.Generator
+
+    def search(self, start: Array, values: Array, tolerance: float) -> tuple[Array, Array]:
+        """The best step of every chain from inputs (n, inputs), and its violation, while the temperature falls."""
+        x, score = start.copy(), self.violations(start, values)
+        best, best_score = x.copy(), score.copy()
+        for temperature in tolerance * np.geomspace(HOTTEST, 1.0, GENERATIONS):
+            proposal = self._propose(x)
+            proposed = self.violations(proposal, values)
+            taken = proposed > score + temperature * np.log(self.rng.random(len(x)))
+            x[taken], score[taken] = proposal[taken], proposed[taken]
+            better = score > best_score
+            best[better], best_score[better] = x[better], score[better]
+        return best, best_score
+
+    def violations(self, inputs: Array, values: Array) -> Array:
+        """R − φ of steps, −inf where they are outside the domain."""
+        problem, bounds = self.domain.problem, self.domain.bounds
+        units, predictions = problem.dynamics.evaluate(inputs)
+        steps = np.hstack([inputs, problem.round_states(predictions)])
+        after = steps[:, problem.layout.next_states]
+        inside = ((after >= bounds.state_lower[1]) & (after <= bounds.state_upper[1])).all(axis=1)
+        for constraint in self.domain.whole.constraints:  # without the row of `restrict_to_rewards`, which is costly
+            value = constraint.function.evaluate(steps)
+            inside &= np.abs(value) <= 1e-9 if constraint.equality else value <= 0.0
+        potential = self.features.sum_values(values, self.features.entries(units))
+        return np.where(inside, self._reward.evaluate(steps) - potential, -np.inf)
+
+    @cached_property
+    def _reward(self) -> _Stacked | PiecewiseLinear:
+        reward = self.domain.problem.reward
+        nested = any(argument.terms for term in reward.terms for argument in term.arguments)
+        return reward if nested or not reward.terms else _Stacked(reward)
+
+    def _propose(self, x: Array) -> Array:
+        lower, upper = self.domain.input_box()
+        count = len(x)
+        first, second = self.rng.integers(count, size=(2, count))
+        stretch = self.rng.choice(STRETCHES, count)[:, None]
+        moved = self.rng.random(x.shape) < self.rng.choice(SHARES_MOVED, count)[:, None]
+        jitter = JITTER * (upper - lower) * self.rng.normal(size=x.shape)
+        y = np.clip(x + moved * (stretch * (x[first] - x[second]) + jitter), lower, upper)
+        discrete = np.array([v.is_discrete for v in self.domain.problem.input_variables], dtype=bool)
+        return np.asarray(np.where(discrete, np.round(y), y))
+
+
+class _Stacked:
+    """A function whose maxima are all of affine functions, with these in one matrix: several times faster."""
+
+    def __init__(self, function: PiecewiseLinear) -> None:
+        self._affine = PiecewiseLinear(function.coefficients, function.constant)
+        arguments = [argument for term in function.terms for argument in term.arguments]
+        self._matrix = np.array([argument.coefficients for argument in arguments])
+        self._constants = np.array([argument.constant for argument in arguments])[:, None]
+        self._starts = np.cumsum([0, *(len(term.arguments) for term in function.terms[:-1])])
+        self._weights = np.array([term.weight for term in function.terms])
+
+    def evaluate(self, w: Array) -> Array:
+        """The function at every row of w."""
+        arguments = self._matrix @ w.T + self._constants
+        value: Array = self._affine.evaluate(w) + self._weights @ np.maximum.reduceat(arguments, self._starts, axis=0)
+        return value

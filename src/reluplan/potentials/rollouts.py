@@ -1,0 +1,79 @@
+"""Greedy rollouts: steps that good plans take, for the scale of potentials and for where they should be small."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.problem import Problem
+
+Array = NDArray[np.float64]
+
+CHAINS = 10
+TRIES = 200
+SPREADS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+"""Widths of the searches for an action, one after the other, as shares of its box."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rollouts:
+    """Steps t = 0, 1, ... of a few plans: inputs (T, chains, inputs), rewards (T, chains), −inf after a dead end."""
+
+    inputs: Array
+    rewards: Array
+
+    def from_step(self, first: int, count: int) -> tuple[Array, Array]:
+        """Inputs (k, n) and rewards (k,) of the steps first..first + count − 1 that could be made."""
+        span = slice(first, first + count)
+        made = np.isfinite(self.rewards[span])
+        return self.inputs[span][made], self.rewards[span][made]
+
+
+def greedy_rollouts(problem: Problem, lower: Array, upper: Array, horizon: int, rng: np.random.Generator) -> Rollouts:
+    """From random initial states, at each step the best action (in lower..upper) of several hundred tries, which
+    first cover the box and then close in on the best one. Nothing for problems with auxiliaries or endless boxes."""
+    if problem.auxiliaries or not np.isfinite([*lower, *upper, *problem.initial_lower, *problem.initial_upper]).all():
+        return Rollouts(np.zeros((0, CHAINS, problem.layout.input_count)), np.zeros((0, CHAINS)))
+    states = rng.uniform(problem.initial_lower, problem.initial_upper, (CHAINS, len(problem.states)))
+    states = problem.round_states(states)
+    inputs, rewards = [], []
+    for _ in range(horizon):
+        step, reward, states = _best_step(problem, states, lower, upper, rng)
+        inputs.append(step)
+        rewards.append(reward)
+    alive = np.logical_and.accumulate(np.isfinite(rewards), axis=0)
+    return Rollouts(np.array(inputs), np.where(alive, rewards, -np.inf))
+
+
+def _best_step(
+    problem: Problem, states: Array, lower: Array, upper: Array, rng: np.random.Generator
+) -> tuple[Array, Array, Array]:
+    """Inputs, rewards and next states of the best action found for each state."""
+    discrete = np.array([v.is_discrete for v in problem.actions], dtype=bool)
+    chains, rows = len(states), np.arange(len(states))
+    best = np.broadcast_to((lower + upper) / 2.0, (chains, len(lower)))
+    for spread in SPREADS:
+        noise = rng.uniform(-spread, spread, (chains, TRIES, len(lower))) * (upper - lower)
+        noise[:, 0] = 0.0
+        actions = np.clip(best[:, None] + noise, lower, upper)
+        actions = np.where(discrete, np.round(actions), actions)
+        tried = np.concatenate([np.repeat(states[:, None], TRIES, axis=1), actions], axis=2)
+        rewards, after = _evaluate(problem, tried.reshape(chains * TRIES, -1))
+        at = rewards.reshape(chains, TRIES).argmax(axis=1)
+        best = actions[rows, at]
+    chosen = rows * TRIES + at
+    return tried[rows, at], rewards[chosen], after[chosen]
+
+
+def _evaluate(problem: Problem, inputs: Array) -> tuple[Array, Array]:
+    """Rewards (−inf where a bound or constraint is violated) and next states."""
+    after = problem.round_states(problem.dynamics.forward(inputs))
+    steps = np.hstack([inputs, after])
+    lower, upper = problem.box(problem.states)
+    inside = ((after >= lower) & (after <= upper)).all(axis=1)
+    for constraint in problem.constraints:
+        value = constraint.function.evaluate(steps)
+        inside &= np.abs(value) <= 1e-9 if constraint.equality else value <= 0.0
+    return np.where(inside, problem.reward.evaluate(steps), -np.inf), after
