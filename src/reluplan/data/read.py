@@ -67,10 +67,11 @@ class _Source:
 
     def transitions(self, state_names: Sequence[str], action_names: Sequence[str]) -> Transitions:
         places = self.places
-        values = self.table.numbers([*places.states, *places.actions, *(places.next_states or ())])
-        n, m = len(places.states), len(places.actions)
-        states, actions, next_states = values[:, :n], values[:, n : n + m], values[:, n + m :]
-        episode, step = self._labels(len(values))
+        groups = (places.states, places.actions, places.next_states or (), _one(places.episode), _one(places.step))
+        values = self.table.numbers([column for group in groups for column in group])  # in one pass over the file
+        ends = np.cumsum([len(group) for group in groups])[:-1]
+        states, actions, next_states, *labels = np.split(values, ends, axis=1)
+        episode, step = self._labels(len(values), *labels)
         now = acting = then = np.arange(len(values))
         if places.next_states is None:
             now, then = self._pairs(episode, step)
@@ -84,13 +85,13 @@ class _Source:
             states[now], actions[acting], next_states[then],
         )  # fmt: skip
 
-    def _labels(self, count: int) -> tuple[Index, Index]:
+    def _labels(self, count: int, episodes: Array, steps: Array) -> tuple[Index, Index]:
         """Episode and step of every row, made up where the file has none.
 
         Without an episode column a step that does not grow starts a new episode; without a step column rows count up.
         """
-        episode = self._whole_numbers(self.places.episode)
-        step = self._whole_numbers(self.places.step)
+        episode = self._whole_numbers(self.places.episode, episodes)
+        step = self._whole_numbers(self.places.step, steps)
         if episode is None and step is None:
             return np.zeros(count, dtype=np.int64), np.arange(count)
         if episode is None and step is not None:
@@ -101,10 +102,10 @@ class _Source:
         assert step is not None
         return episode, step
 
-    def _whole_numbers(self, column: int | None) -> Index | None:
+    def _whole_numbers(self, column: int | None, numbers: Array) -> Index | None:
         if column is None:
             return None
-        values = self.table.numbers([column])[:, 0]
+        values = numbers[:, 0]
         wrong = np.flatnonzero(~(np.isfinite(values) & (values == np.round(values)) & (np.abs(values) < 2**53)))
         if len(wrong):
             where = f"{self.table.where(int(wrong[0]))}, column '{self.table.columns[column]}'"
@@ -146,6 +147,10 @@ class _Source:
             what = "the cell is empty or not a number" if np.isnan(value) else f"the value is {value}"
             where = f"{self.table.where(int(rows[at]))}, column '{self.table.columns[columns[column]]}'"
             raise InputError(f"{self.table.path}: {where}: {what}; fill it in or delete the row")
+
+
+def _one(column: int | None) -> tuple[int, ...]:
+    return () if column is None else (column,)
 
 
 def _rank_within(groups: Index) -> Index:
