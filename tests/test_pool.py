@@ -10,14 +10,15 @@ import threading
 import pytest
 
 from random_models import feasible_model, hard_model, optimum
+from reluplan.errors import SolverError
 from reluplan.solvers.base import SolveOptions, SolveResult, SolveStatus
-from reluplan.solvers.pool import Job, SolverPool
+from reluplan.solvers.pool import Job, WorkerPool
 
 
 def test_results_come_in_order_from_processes_that_stay() -> None:
     models = [feasible_model(seed) for seed in range(12)]
     told: list[int] = []
-    with SolverPool("highs", 2) as pool:
+    with WorkerPool("highs", 2) as pool:
         jobs = [Job(model, SolveOptions(gap=0.0)) for model in models]
         results = pool.solve_all(jobs, lambda index, _: told.append(index))
         again = pool.solve_all(jobs)
@@ -28,7 +29,7 @@ def test_results_come_in_order_from_processes_that_stay() -> None:
 
 
 def test_a_stopped_job_does_not_stop_the_next() -> None:
-    with SolverPool("highs", 1) as pool:
+    with WorkerPool("highs", 1) as pool:
         (stopped,) = pool.solve_all([Job(hard_model(), SolveOptions(should_stop=lambda: True))])
         (done,) = pool.solve_all([Job(feasible_model(3), SolveOptions(gap=0.0))])
     assert stopped.message == "stopped by the caller"
@@ -36,7 +37,7 @@ def test_a_stopped_job_does_not_stop_the_next() -> None:
 
 
 def test_time_limits_hold_in_a_pool() -> None:
-    with SolverPool("highs", 2) as pool:
+    with WorkerPool("highs", 2) as pool:
         results = pool.solve_all([Job(hard_model(), SolveOptions(time_limit=0.5)) for _ in range(3)])
     assert all(r.status in (SolveStatus.FEASIBLE, SolveStatus.NO_SOLUTION) for r in results)
 
@@ -44,7 +45,7 @@ def test_time_limits_hold_in_a_pool() -> None:
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_a_child_that_dies_costs_only_its_own_job() -> None:
     models = [feasible_model(seed) for seed in range(4)]
-    with SolverPool("highs", 1) as pool:
+    with WorkerPool("highs", 1) as pool:
         pool.solve_all([Job(models[0], SolveOptions())])
         os.kill(pool._idle[0]._process.pid, signal.SIGKILL)
         results = pool.solve_all([Job(model, SolveOptions(gap=0.0)) for model in models])
@@ -60,5 +61,14 @@ def test_ctrl_c_stops_all_jobs_and_is_raised() -> None:
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
 
     jobs = [Job(feasible_model(1), SolveOptions()), *(Job(hard_model(), SolveOptions()) for _ in range(3))]
-    with pytest.raises(KeyboardInterrupt), SolverPool("highs", 2) as pool:
+    with pytest.raises(KeyboardInterrupt), WorkerPool("highs", 2) as pool:
         pool.solve_all(jobs, press)
+
+
+def test_calls_return_values_and_errors_in_order() -> None:
+    with WorkerPool("highs", 2) as pool:
+        answers = pool.call_all(math.sqrt, [(4.0,), (-1.0,), (9.0,)])
+        (result,) = pool.solve_all([Job(feasible_model(3), SolveOptions(gap=0.0))])
+    assert (answers[0], answers[2]) == (2.0, 3.0)
+    assert isinstance(answers[1], SolverError)
+    assert result.objective == pytest.approx(optimum(feasible_model(3)))

@@ -32,7 +32,7 @@ def plan(
     problem: ProblemArgument,
     out: Annotated[Path, typer.Option(help="Run directory for result.json, plan.csv and log.txt.", show_default=False)],
     horizon: HorizonOption = None,
-    method: Annotated[str, typer.Option(help="base, potentials, or auto (base for now).")] = "auto",
+    method: Annotated[str, typer.Option(help="auto, base (the paper's model) or potentials.")] = "auto",
     intervals: Annotated[int, typer.Option(help="Output intervals of each ReLU, for --method potentials.")] = 2,
     potentials: Annotated[
         Path | None, typer.Option(help="Potentials file to use with --method potentials.", show_default=False)

@@ -41,7 +41,8 @@ class PlanModel:
 
     states (H+1, n), actions (H, m), auxiliaries (H+1, k), unit_outputs and unit_binaries (H, relu_count);
     reward: R_t of each step as a linear form. inner_rows: the rows of I, C, G and of rounded states, which a repair
-    moves inward.
+    moves inward. link_rows (H, n): the rows F(s_t, a_t, x_t) − s_{t+1} = 0 of continuous states. steps: the affine
+    forms of each step's network.
     """
 
     problem: Problem
@@ -53,6 +54,8 @@ class PlanModel:
     unit_binaries: Index
     reward: LinearForm
     inner_rows: Index
+    link_rows: Index
+    steps: tuple[StepColumns, ...]
     step_maxima: tuple[MaxColumns, ...]
     final_maxima: tuple[MaxColumns, ...]
     extension: Extension | None = None
@@ -103,13 +106,15 @@ def unroll(
     if big_m is not None:
         lower, upper = np.full_like(lower, -big_m), np.full_like(upper, big_m)
     inputs = np.hstack([states[:-1], actions, auxiliaries[:-1]])
-    steps, inner_rows = [], []
+    steps, inner_rows, link_rows = [], [], []
     for t in range(problem.horizon):
         if time.monotonic() > deadline:
             raise OutOfTimeError(f"the time limit ended while the model of {problem.horizon} steps was built")
         step = encode_network(builder, problem.dynamics, inputs[t], lower[t], upper[t], t)
         output = bounds.output_lower[t], bounds.output_upper[t]
-        inner_rows.append(_link_states(builder, problem, step, states[t + 1], *output, t))
+        links, rounding = _link_states(builder, problem, step, states[t + 1], *output, t)
+        link_rows.append(links)
+        inner_rows.append(rounding)
         steps.append(step)
     first_row = builder.row_count
     encoder = _step_encoder(builder, bounds, columns)
@@ -130,7 +135,8 @@ def unroll(
     return PlanModel(
         problem, builder.build(), states, actions, auxiliaries,
         np.array([step.outputs for step in steps]), np.array([step.binaries for step in steps]),
-        reward, np.concatenate(inner_rows), (*encoder.maxima, *initial.maxima), tuple(final.maxima), extension,
+        reward, np.concatenate(inner_rows), np.array(link_rows), tuple(steps),
+        (*encoder.maxima, *initial.maxima), tuple(final.maxima), extension,
     )  # fmt: skip
 
 
@@ -157,8 +163,9 @@ def _variable_columns(
 
 def _link_states(
     builder: ModelBuilder, problem: Problem, step: StepColumns, columns: Index, low: Array, high: Array, t: int
-) -> Index:
-    """s' from the predictions p, of which low <= p <= high is proven; returns the rows that round.
+) -> tuple[Index, Index]:
+    """s' from the predictions p, of which low <= p <= high is proven; returns the rows of the continuous states (n,),
+    -1 elsewhere, and the rows that round.
 
     continuous: s' = p.   integer: −1/2 <= p − s' <= 1/2.
     boolean: p <= 1/2 + (high − 1/2)⁺ s'  and  p >= 1/2 − (1/2 − low)⁺ (1 − s').
@@ -176,15 +183,17 @@ def _link_states(
     count = len(columns)
     boolean, discrete = problem.boolean_states, problem.discrete_states
     ones, half, endless = np.ones(count), np.full(count, 0.5), np.full(count, np.inf)
-    rows_for(~discrete, 0.0 * ones, 0.0 * ones, -ones, "next")
+    links = np.full(count, -1, dtype=np.int64)
+    links[~discrete] = rows_for(~discrete, 0.0 * ones, 0.0 * ones, -ones, "next")
     down = np.maximum(0.5 - low, 0.0)
-    return np.concatenate(
+    rounding = np.concatenate(
         [
             rows_for(discrete & ~boolean, -half, half, -ones, "round"),
             rows_for(boolean, -endless, half, -np.maximum(high - 0.5, 0.0), "true_if"),
             rows_for(boolean, 0.5 - down, endless, -down, "false_if"),
         ]
     )
+    return links, rounding
 
 
 def _step_encoder(

@@ -21,6 +21,7 @@ from reluplan.solvers.adapter import (
     solver_seed,
 )
 from reluplan.solvers.base import SolveOptions
+from reluplan.solvers.highs_model import SMALLEST_ENTRY, pass_model
 from reluplan.solvers.monitor import Monitor, Snapshot
 
 _FEASIBLE = 2  # HighsInfo.primal_solution_status
@@ -33,7 +34,7 @@ class HighsSolver(Adapter):
     """HiGHS through highspy; models go in as arrays."""
 
     name = "highs"
-    smallest_entry = 1e-12  # the default, 1e-9, drops small weights of a network; HiGHS allows no less
+    smallest_entry = SMALLEST_ENTRY
 
     def version(self) -> str:
         return str(import_solver("highspy", self.name).Highs().version())
@@ -125,25 +126,7 @@ class _Run:
             self._check(self._highs.setOptionValue(name, value), f"option {name}")
 
     def _load(self) -> None:
-        model, matrix = self._model, self._model.matrix
-        status = self._highs.passModel(
-            model.column_count,
-            model.row_count,
-            matrix.nnz,
-            int(self._highspy.MatrixFormat.kRowwise),
-            int(self._highspy.ObjSense.kMaximize),
-            model.offset,
-            model.objective,
-            model.column_lower,
-            model.column_upper,
-            model.row_lower,
-            model.row_upper,
-            matrix.indptr.astype(np.int32),
-            matrix.indices.astype(np.int32),
-            matrix.data.astype(np.float64),
-            model.integer.astype(np.int32),
-        )
-        self._check(status, "passModel")
+        self._check(pass_model(self._highs, self._model), "passModel")
 
     def _set_start(self, options: SolveOptions) -> None:
         start = self._highspy.HighsSolution()

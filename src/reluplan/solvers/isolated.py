@@ -212,9 +212,9 @@ class Supervisor:
     def _after_failure(self, failure: Failure) -> SolveResult:
         """The child ended with an error instead of a result."""
         if not self._has_reported():
-            raise _as_error(failure)
+            raise as_error(failure)
         story = f"The {self._solver_name} process failed; this is what it had found. {failure.message}"
-        return replace(self._result_so_far(), message=self._stop_reason or story)
+        return replace(self._result_so_far(), message=INTERRUPTED if self._stop_reason == INTERRUPTED else story)
 
     def _after_death(self) -> SolveResult:
         """The child is gone without a result."""
@@ -264,7 +264,8 @@ def _start_child(complaints: IO[bytes]) -> subprocess.Popen[bytes]:
     )
 
 
-def _as_error(failure: Failure) -> ReluplanError:
+def as_error(failure: Failure) -> ReluplanError:
+    """The exception that a child met, as one of ours."""
     kind: Any = getattr(errors, failure.kind, SolverError)
     error: ReluplanError = kind.__new__(kind, failure.message)  # not its __init__, which may want other arguments
     error.add_note(f"In the child process:\n{failure.traceback}")

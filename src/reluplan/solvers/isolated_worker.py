@@ -1,4 +1,4 @@
-"""The child process of `IsolatedSolver` and `SolverPool`: tasks come in on stdin, for each of them progress and one
+"""The child process of `IsolatedSolver` and `WorkerPool`: tasks come in on stdin, for each of them progress and one
 result go out on stdout.
 
 Messages are pickles, each after its length. The real stdin and stdout are moved out of the way first, so that nothing
@@ -16,6 +16,7 @@ import struct
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -41,6 +42,21 @@ class Task:
     seed: int
     start: Array | None
     cutoff: float
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A function of ours to call; it is found by its name, as pickle does."""
+
+    function: Callable[..., object]
+    arguments: tuple[object, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a call returned."""
+
+    value: Any
 
 
 @dataclass(frozen=True)
@@ -70,35 +86,46 @@ def main() -> None:
     """Serve one task after another, until the parent closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     inbox, outbox = _claim_pipes()
-    tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
+    tasks: queue.SimpleQueue[Task | Call] = queue.SimpleQueue()
     stop = threading.Event()
     threading.Thread(target=_listen, args=(inbox, tasks, stop), daemon=True).start()
     with suppress(BrokenPipeError):
         while True:
-            send(outbox, _answer(tasks.get(), outbox, stop))
+            task = tasks.get()
+            send(outbox, _call(task) if isinstance(task, Call) else _solve(task, outbox, stop))
     os._exit(0)  # not sys.exit: tearing a big solver down takes time that nobody needs
 
 
-def _answer(task: Task, outbox: BinaryIO, stop: threading.Event) -> SolveResult | Failure:
+def _solve(task: Task, outbox: BinaryIO, stop: threading.Event) -> SolveResult | Failure:
+    options = SolveOptions(
+        time_limit=max(0.0, task.deadline - time.time()) if task.deadline < math.inf else math.inf,
+        gap=task.gap,
+        threads=task.threads,
+        seed=task.seed,
+        start=task.start,
+        cutoff=task.cutoff,
+        on_progress=lambda progress: send(outbox, progress),
+        should_stop=stop.is_set,
+    )
     try:
-        options = SolveOptions(
-            time_limit=max(0.0, task.deadline - time.time()) if task.deadline < math.inf else math.inf,
-            gap=task.gap,
-            threads=task.threads,
-            seed=task.seed,
-            start=task.start,
-            cutoff=task.cutoff,
-            on_progress=lambda progress: send(outbox, progress),
-            should_stop=stop.is_set,
-        )
         return get_solver(task.solver_name).solve(task.model, options)
     except BrokenPipeError:
         raise
-    except ReluplanError as error:
-        return Failure(type(error).__name__, str(error), traceback.format_exc())
     except Exception as error:
-        story = f"The {task.solver_name} process failed: {error!r}"
-        return Failure(SolverError.__name__, story, traceback.format_exc())
+        return _failure(error, f"The {task.solver_name} process failed")
+
+
+def _call(call: Call) -> Answer | Failure:
+    try:
+        return Answer(call.function(*call.arguments))
+    except Exception as error:
+        return _failure(error, "A worker process failed")
+
+
+def _failure(error: Exception, story: str) -> Failure:
+    if isinstance(error, ReluplanError):
+        return Failure(type(error).__name__, str(error), traceback.format_exc())
+    return Failure(SolverError.__name__, f"{story}: {error!r}", traceback.format_exc())
 
 
 def _claim_pipes() -> tuple[BinaryIO, BinaryIO]:
@@ -111,7 +138,7 @@ def _claim_pipes() -> tuple[BinaryIO, BinaryIO]:
     return inbox, outbox
 
 
-def _listen(inbox: BinaryIO, tasks: queue.SimpleQueue[Task], stop: threading.Event) -> None:
+def _listen(inbox: BinaryIO, tasks: queue.SimpleQueue[Task | Call], stop: threading.Event) -> None:
     """A stop is for the task before it; one that comes too late must not stop the next."""
     try:
         while True:

@@ -9,6 +9,7 @@ import numpy as np
 
 from reluplan.errors import InfeasibleError, SolverError
 from reluplan.milp.model import Array, Index, Model
+from reluplan.solvers.highs_model import SMALLEST_ENTRY, pass_model
 from reluplan.solvers.safe import highs_row_duals, safe_upper_bound_of_arrays
 
 FEASIBILITY_SLACK = 1e-6
@@ -82,20 +83,36 @@ class PersistentLp:
             raise InfeasibleError("no point satisfies the constraints")
 
 
+def row_duals(model: Model, time_limit: float) -> Array | None:
+    """Optimal multipliers of the rows of a model's LP relaxation, in the sign convention of `safe`; None if the LP has
+    no optimum or the time is up."""
+    highs = _silent_highs()
+    highs.setOptionValue("time_limit", time_limit)
+    pass_model(highs, model, relaxed=True)
+    highs.run()
+    return highs_row_duals(highs) if highs.getModelStatus() == highspy.HighsModelStatus.kOptimal else None
+
+
 def _slack(lower: Array, upper: Array) -> Array:
     size = np.minimum(np.abs(lower), np.abs(upper))
     return FEASIBILITY_SLACK * np.maximum(1.0, np.where(np.isfinite(size), size, 1.0))
 
 
 def _quiet_highs(lower: Array, upper: Array, matrix: Array, row_lower: Array, row_upper: Array) -> Any:
-    create: Any = highspy.Highs  # its constructor has no types
-    highs = create()
-    options = {"output_flag": False, "presolve": "off", "threads": 1, "solver": "simplex", "small_matrix_value": 1e-12}
-    for option, value in options.items():
-        highs.setOptionValue(option, value)
+    highs = _silent_highs()
+    highs.setOptionValue("presolve", "off")
+    highs.setOptionValue("solver", "simplex")
     highs.addVars(len(lower), lower, upper)
     for row, low, high in zip(matrix, row_lower, row_upper, strict=True):
         _append(highs, row, low, high)
+    return highs
+
+
+def _silent_highs() -> Any:
+    create: Any = highspy.Highs  # its constructor has no types
+    highs = create()
+    for option, value in {"output_flag": False, "threads": 1, "small_matrix_value": SMALLEST_ENTRY}.items():
+        highs.setOptionValue(option, value)
     return highs
 
 

@@ -1,20 +1,25 @@
-"""Many small models at once: a few solver processes that stay alive between them."""
+"""Many small tasks at once: a few processes that stay alive between them."""
 
 from __future__ import annotations
 
 import math
+import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
+from typing import Any, TypeVar
 
-from reluplan.errors import ReluplanError
+from reluplan.errors import ReluplanError, SolverError
 from reluplan.milp.model import Model
 from reluplan.solvers import get_solver
 from reluplan.solvers.base import SolveOptions, SolveResult, SolveStatus
-from reluplan.solvers.isolated import Child, Supervisor
+from reluplan.solvers.isolated import Child, Supervisor, as_error
+from reluplan.solvers.isolated_worker import Answer, Call, Failure
 
+T = TypeVar("T")
 POLL_SECONDS = 0.1
 
 
@@ -26,11 +31,11 @@ class Job:
     options: SolveOptions
 
 
-class SolverPool:
-    """`worker_count` processes that solve jobs side by side; use it in a `with` block.
+class WorkerPool:
+    """`worker_count` processes that solve models and call functions side by side; use it in a `with` block.
 
-    A job whose process dies or fails ends without a solution and without a bound, its message says why, and the next
-    job gets a new process. Ctrl-C stops all jobs and is raised.
+    A job whose process dies or fails ends without a solution and without a bound, its message says why; a call then
+    ends with the error. The next one gets a new process. Ctrl-C stops everything and is raised.
     """
 
     def __init__(self, solver_name: str, worker_count: int) -> None:
@@ -39,7 +44,7 @@ class SolverPool:
         self._idle: list[Child] = []
         self._stopping = threading.Event()
 
-    def __enter__(self) -> SolverPool:
+    def __enter__(self) -> WorkerPool:
         return self
 
     def __exit__(
@@ -55,39 +60,69 @@ class SolverPool:
     ) -> list[SolveResult]:
         """The results of the jobs, in their order; on_result is told of each (index, result) in the main thread."""
         futures = [self._threads.submit(self._solve, job) for job in jobs]
+        return self._collect(futures, on_result or (lambda index, result: None))
+
+    def call_all(self, function: Callable[..., T], arguments: Sequence[tuple[object, ...]]) -> list[T | ReluplanError]:
+        """function(*a) for each a, in their order, or the error that it raised. It must be found by its name, and keep
+        its deadlines by time.monotonic, which is the same clock in all processes."""
+        futures = [self._threads.submit(self._call, Call(function, a)) for a in arguments]
+        return self._collect(futures, lambda index, result: None)
+
+    def _collect(self, futures: Sequence[Future[T]], on_result: Callable[[int, T], None]) -> list[T]:
+        """The results in their order."""
         try:
-            return [self._await(i, future, on_result) for i, future in enumerate(futures)]
-        except KeyboardInterrupt:
+            results = []
+            for index, future in enumerate(futures):
+                results.append(_wait(future))
+                on_result(index, results[-1])
+            return results
+        except BaseException:  # Ctrl-C, or an error of the listener
             self._stopping.set()
             for future in futures:
                 future.cancel()
             raise
 
-    def _await(
-        self, index: int, future: Future[SolveResult], on_result: Callable[[int, SolveResult], None] | None
-    ) -> SolveResult:
-        while True:
-            try:
-                result = future.result(timeout=POLL_SECONDS)  # in turns, so that Ctrl-C gets through on every platform
-            except TimeoutError:
-                continue
-            if on_result is not None:
-                on_result(index, result)
-            return result
-
     def _solve(self, job: Job) -> SolveResult:
-        child = self._idle.pop() if self._idle else Child()
+        child = self._take_child()
         supervisor = Supervisor(child, self._solver_name, job.model, self._stoppable(job.options))
         try:
             return supervisor.run()
         except ReluplanError as error:
             return SolveResult(SolveStatus.NO_SOLUTION, None, None, math.inf, 0.0, message=str(error))
         finally:
-            if supervisor.is_free:
-                self._idle.append(child)
-            else:
-                child.end()
+            self._give_back(child, supervisor.is_free)
+
+    def _call(self, call: Call) -> Any:
+        child = self._take_child()
+        child.send(call)
+        message: object = None
+        while message is None and not self._stopping.is_set():
+            with suppress(queue.Empty):
+                message = child.messages.get(timeout=POLL_SECONDS)
+        self._give_back(child, isinstance(message, Answer | Failure))
+        match message:
+            case Answer():
+                return message.value
+            case Failure():
+                return as_error(message)
+        return SolverError("A worker process died")
+
+    def _take_child(self) -> Child:
+        return self._idle.pop() if self._idle else Child()
+
+    def _give_back(self, child: Child, is_free: bool) -> None:
+        if is_free:
+            self._idle.append(child)
+        else:
+            child.end()
 
     def _stoppable(self, options: SolveOptions) -> SolveOptions:
         asked = options.should_stop
         return replace(options, should_stop=lambda: self._stopping.is_set() or (asked is not None and asked()))
+
+
+def _wait(future: Future[T]) -> T:
+    """Its result, waiting in turns, so that Ctrl-C gets through on every platform."""
+    while True:
+        with suppress(TimeoutError):
+            return future.result(timeout=POLL_SECONDS)

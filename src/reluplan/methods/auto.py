@@ -1,0 +1,63 @@
+"""The default method: a plan within seconds, then one proof after the other until a bound meets it.
+
+    bounds      boxes of every state, action and neuron that hold for all plans
+    primal      plans by search, without any MILP
+    proofs      upper bounds of every plan's reward (PROOFS below), each narrowing the boxes of plans that are better
+    milp        the whole model over what is left, beginning from the best plan
+
+A proof is a file in `reluplan.proofs`: it gets what is known, offers bounds to the run, and may narrow the boxes.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+from reluplan.bounds.reach import HorizonBounds
+from reluplan.errors import ReluplanError
+from reluplan.methods.base import bound_steps
+from reluplan.methods.options import PlanOptions
+from reluplan.methods.whole_model import solve_whole_model
+from reluplan.primal import search_plans
+from reluplan.proofs.by_boxes import BoxProof
+from reluplan.proofs.by_pieces import PieceProof
+from reluplan.proofs.knowledge import Knowledge, Proof
+from reluplan.run import Run
+from reluplan.solvers.pool import WorkerPool
+
+PRIMAL_SHARE, LONGEST_PRIMAL = 0.25, 60.0
+"""The search for plans gets this share of the time limit, and no more than these seconds."""
+SMALL_MODEL, SMALL_SHARE, LONGEST_SMALL = 400, 0.2, 20.0
+"""A model with at most this many binaries goes to the solver at once, for this share of the time and these seconds."""
+PROOFS: tuple[tuple[Proof, float], ...] = ((BoxProof(), 0.1), (PieceProof(), 0.7))
+"""In this order, each with at most this share of the time that is left when its turn comes."""
+
+
+def plan_auto(run: Run, options: PlanOptions) -> None:
+    """The schedule; it ends as soon as the bound meets the plan."""
+    bounds = bound_steps(run)
+    with run.stage("primal"):
+        _search(run, options, bounds)
+    if run.best is None:
+        solve_whole_model(run, bounds, options)
+        return
+    if int(bounds.unstable.sum()) <= SMALL_MODEL:
+        solve_whole_model(run, bounds, options, min(LONGEST_SMALL, SMALL_SHARE * run.clock.remaining))
+    with WorkerPool(options.solver, options.thread_count) as pool:
+        known = Knowledge(run, bounds, pool, options.seed)
+        for proof, share in PROOFS:
+            if run.is_proven or run.clock.remaining <= 0.0:
+                return
+            with run.stage(proof.stage):
+                proof.improve(known, run.clock.deadline(share))
+    if not run.is_proven and run.clock.remaining > 0.0:
+        solve_whole_model(run, known.bounds, options, math.inf, only_better=True)
+
+
+def _search(run: Run, options: PlanOptions, bounds: HorizonBounds) -> None:
+    """Plans by search; what goes wrong there costs plans, never the run."""
+    deadline = min(run.clock.deadline(PRIMAL_SHARE), time.monotonic() + LONGEST_PRIMAL)
+    try:
+        search_plans(run.problem, bounds, deadline, run.offer_plan, options.seed, options.start, run.tell)
+    except ReluplanError as error:
+        run.note(f"the search for plans stopped: {error}")

@@ -1,0 +1,34 @@
+"""The paper's strengthened model: bounds, reward potentials, one MILP over the horizon."""
+
+from __future__ import annotations
+
+from reluplan.bounds.reach import HorizonBounds
+from reluplan.methods.base import bound_steps
+from reluplan.methods.options import PlanOptions
+from reluplan.methods.whole_model import solve_whole_model
+from reluplan.potentials.compute import compute_potentials, tell_rounds
+from reluplan.potentials.generate import PotentialSettings
+from reluplan.potentials.potential_set import PotentialSet
+from reluplan.run import Run
+
+POTENTIALS_SHARE = 0.3
+"""At most this share of the time that is left after the bounds goes into reward potentials."""
+
+
+def plan_with_potentials(run: Run, options: PlanOptions) -> None:
+    """Bounds, potentials (computed, or those given), then the solver."""
+    bounds = bound_steps(run)
+    with run.stage("potentials"):
+        run.potentials = options.potentials or _compute_potentials(run, bounds, options)
+    solve_whole_model(run, bounds, options)
+
+
+def _compute_potentials(run: Run, bounds: HorizonBounds, options: PlanOptions) -> PotentialSet:
+    settings = PotentialSettings(options.interval_count, threads=options.thread_count, seed=options.seed)
+    potentials = compute_potentials(
+        run.problem, bounds, settings, deadline=run.clock.deadline(POTENTIALS_SHARE), on_round=tell_rounds(run.tell)
+    )
+    run.tell(potentials.summary())
+    if potentials.report["interrupted"]:
+        raise KeyboardInterrupt
+    return potentials

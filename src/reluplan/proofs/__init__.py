@@ -1,0 +1,1 @@
+"""Proofs: upper bounds on the total reward of every plan, each method in a file of its own."""

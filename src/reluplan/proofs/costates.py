@@ -1,0 +1,46 @@
+"""What a unit of each state is worth along a plan: the multipliers of the dynamics."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.bounds.reach import HorizonBounds
+from reluplan.milp.unroll import unroll
+from reluplan.problem import Problem
+from reluplan.proofs.pieces import Span, window_hull
+from reluplan.simulate import Trajectory, step_vectors
+from reluplan.solvers.lp import row_duals
+
+Array = NDArray[np.float64]
+
+
+def costates(problem: Problem, bounds: HorizonBounds, trajectory: Trajectory, steps: int, time_limit: float) -> Array:
+    """λ_t for t = 1..steps+1, shape (steps + 1, n): the marginal value of s_t in the LP of the plan's own pattern.
+
+    With every integer of the plan model fixed as in the plan it is an LP; the multiplier of F(s_t, a_t) − s_{t+1} = 0
+    is the rate at which its optimum grows with s_{t+1}. Any numbers are valid values; these are good ones. λ_1 is
+    zero, as are those of discrete states, and all of them if the LP is not solved in time.
+    """
+    span = Span(0, steps)
+    short = dataclasses.replace(problem, horizon=steps, goal=problem.goal if steps == problem.horizon else ())
+    model = unroll(short, window_hull(bounds, span))
+    fixed = model.assignment(_first_steps(problem, trajectory, steps))
+    lower, upper = model.model.column_lower.copy(), model.model.column_upper.copy()
+    lower[model.model.integer] = upper[model.model.integer] = fixed[model.model.integer]
+    lp = dataclasses.replace(model.model, column_lower=lower, column_upper=upper)
+    duals = row_duals(lp, time_limit)
+    values = np.zeros((steps + 1, len(problem.states)))
+    if duals is not None:
+        linked = model.link_rows >= 0
+        values[1:][linked] = -duals[model.link_rows[linked]]
+    return values
+
+
+def _first_steps(problem: Problem, trajectory: Trajectory, steps: int) -> Trajectory:
+    states, auxiliaries = trajectory.states[: steps + 1], trajectory.auxiliaries[: steps + 1]
+    actions = trajectory.actions[:steps]
+    rewards = problem.reward.evaluate(step_vectors(states, actions, auxiliaries))
+    return Trajectory(states, actions, auxiliaries, rewards)

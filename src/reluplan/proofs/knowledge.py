@@ -1,0 +1,58 @@
+"""What is known while a plan's optimality is being proven, and what a proof is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from reluplan.bounds.reach import HorizonBounds
+from reluplan.problem import Problem
+from reluplan.run import Run
+from reluplan.simulate import Trajectory
+from reluplan.solvers.pool import WorkerPool
+
+
+@dataclass(eq=False)
+class Knowledge:
+    """bounds: boxes that contain every plan that is better than the best plan of the run; proofs make them smaller.
+
+    A bound proven over these boxes is one of all plans once the best plan's reward is counted in, as `offer` does.
+    """
+
+    run: Run
+    bounds: HorizonBounds
+    pool: WorkerPool
+    seed: int
+
+    @property
+    def problem(self) -> Problem:
+        return self.run.problem
+
+    @property
+    def plan(self) -> Trajectory:
+        assert self.run.best is not None, "proofs begin once there is a plan"
+        return self.run.best
+
+    @property
+    def tolerance(self) -> float:
+        """A bound this close to the plan is close enough, with room for the margin."""
+        return 0.5 * self.run.gap_target * max(1.0, abs(self.plan.total_reward))
+
+    def offer(self, bound: float, margin: float, source: str) -> None:
+        """A proven bound of the plans in the boxes; margin: the error that its proof may carry."""
+        if math.isfinite(bound):
+            self.run.offer_bound(max(bound, self.plan.total_reward), source, margin)
+
+
+class Proof(Protocol):
+    """A way to prove upper bounds."""
+
+    @property
+    def stage(self) -> str:
+        """Its name in the log and in the result."""
+        ...
+
+    def improve(self, known: Knowledge, deadline: float) -> None:
+        """Offer bounds, narrow `known.bounds`, and return by the deadline (of time.monotonic) or when stuck."""
+        ...

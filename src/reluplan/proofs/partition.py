@@ -1,0 +1,58 @@
+"""Where to cut the horizon: windows of as many steps as a MILP can take, one repeated window while the plan rests."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.proofs.pieces import Span
+from reluplan.simulate import Trajectory
+
+Index = NDArray[np.int64]
+
+RESTING = 1e-2
+"""A plan rests while its states stay within this share of their range along the plan."""
+SHORTEST_REST = 6
+LONGEST = 25
+"""Steps of a window, however few its binaries."""
+
+
+def partition(trajectory: Trajectory, binaries: Index, budget: int) -> list[Span]:
+    """Windows with at most `budget` binaries each (of at least one step); binaries: how many each step has, (H,)."""
+    horizon = trajectory.horizon
+    begin, end = resting_steps(trajectory)
+    if end - begin < SHORTEST_REST:
+        return _windows(binaries, 0, horizon, budget)
+    # the window before the rest ends inside it, and the last one begins inside it: both know where the plan rests
+    begin, end = begin + 1, min(end, horizon - 2)
+    length = min(max(1, budget // max(1, int(binaries[begin:end].max()))), LONGEST, end - begin)
+    count = (end - begin) // length
+    end = begin + count * length
+    return [
+        *_windows(binaries, 0, begin, budget),
+        Span(begin, length, count),
+        *_windows(binaries, end, horizon, budget),
+    ]
+
+
+def resting_steps(trajectory: Trajectory) -> tuple[int, int]:
+    """The longest stretch of steps around three quarters of the horizon in which no state moves; (t, t) if none."""
+    states = trajectory.states
+    middle = 3 * trajectory.horizon // 4
+    reach = np.maximum(np.ptp(states, axis=0), 1e-9)
+    moved = (np.abs(states - states[middle]) > RESTING * reach).any(axis=1)
+    before, after = np.flatnonzero(moved[:middle]), np.flatnonzero(moved[middle:])
+    begin = int(before[-1]) + 1 if len(before) else 0
+    end = middle + int(after[0]) - 1 if len(after) else trajectory.horizon
+    return begin, max(begin, end)
+
+
+def _windows(binaries: Index, begin: int, end: int, budget: int) -> list[Span]:
+    """Steps begin..end-1, each window as long as the budget allows."""
+    spans: list[Span] = []
+    while begin < end:
+        used = np.cumsum(binaries[begin : min(end, begin + LONGEST)])
+        length = max(1, int(np.searchsorted(used, budget, side="right")))
+        spans.append(Span(begin, length))
+        begin += length
+    return spans

@@ -1,0 +1,79 @@
+"""Simulated windows of a piece: cheap lower estimates of what its MILP will find."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.proofs.pieces import Piece, window_values
+from reluplan.simulate import Trajectory
+
+Array = NDArray[np.float64]
+
+SCALES = (1.0, 0.1, 0.01)
+"""Of the noise around known windows, as shares of the boxes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """k windows of a piece: Σ R of each (k,), first states and end states (k, n)."""
+
+    rewards: Array
+    starts: Array
+    ends: Array
+
+    def values(self, start_value: Array, end_value: Array) -> Array:
+        """Σ R − start_value · s_first + end_value · s_end of each, shape (k,)."""
+        return np.asarray(self.rewards - self.starts @ start_value + self.ends @ end_value)
+
+    def take(self, which: NDArray[np.int64]) -> Windows:
+        return Windows(self.rewards[which], self.starts[which], self.ends[which])
+
+    def joined(self, other: Windows) -> Windows:
+        """These and others."""
+        return Windows(
+            np.concatenate([self.rewards, other.rewards]),
+            np.concatenate([self.starts, other.starts]),
+            np.concatenate([self.ends, other.ends]),
+        )
+
+
+def plan_windows(piece: Piece, trajectory: Trajectory) -> Windows:
+    """A plan's own windows of a piece; of many, the first, the middle and the last."""
+    span = piece.span
+    which = np.unique([0, span.count // 2, span.count - 1])
+    starts = span.first + span.length * which
+    states = trajectory.states
+    return Windows(window_values(trajectory, span)[which], states[starts], states[starts + span.length])
+
+
+def sample_windows(piece: Piece, trajectory: Trajectory, count: int, rng: np.random.Generator) -> Windows:
+    """Simulated windows: from anywhere in the first state's box, and near the plan's own.
+
+    Rows of C are not looked at: these windows only guide the choice of values, which are proven afterwards.
+    """
+    span, bounds, problem = piece.span, piece.bounds, piece.problem
+    which = span.first + span.length * rng.integers(span.count, size=count)
+    scale = rng.choice((np.inf, *SCALES), size=(count, 1))
+
+    def spread(lower: Array, upper: Array, centre: Array) -> Array:
+        with np.errstate(invalid="ignore"):
+            near = centre + np.where(np.isinf(scale), 0.0, scale) * (upper - lower) * rng.uniform(
+                -0.5, 0.5, centre.shape
+            )
+        return np.clip(np.where(np.isinf(scale), rng.uniform(lower, upper, centre.shape), near), lower, upper)
+
+    states = spread(bounds.state_lower[0], bounds.state_upper[0], trajectory.states[which])
+    starts, rewards, inside = states, np.zeros(count), np.ones(count, dtype=bool)
+    slack = 1e-6 * np.maximum(1.0, np.abs(bounds.state_upper))
+    for t in range(span.length):
+        actions = spread(bounds.action_lower[t], bounds.action_upper[t], trajectory.actions[which + t])
+        now, later = trajectory.auxiliaries[which + t], trajectory.auxiliaries[which + t + 1]
+        following = problem.next_states(np.hstack([states, actions, now]))
+        rewards = rewards + problem.reward.evaluate(np.hstack([states, actions, now, following, later]))
+        low, high = bounds.state_lower[t + 1] - slack[t + 1], bounds.state_upper[t + 1] + slack[t + 1]
+        inside &= ((following >= low) & (following <= high)).all(axis=1)
+        states = following
+    return Windows(rewards, starts, states).take(np.flatnonzero(inside))
