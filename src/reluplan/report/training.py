@@ -1,0 +1,188 @@
+"""A training as people see it: the line while it runs, the table at its end, the picture."""
+
+from __future__ import annotations
+
+import io
+import math
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from reluplan.files import write_atomically
+from reluplan.report.convergence import check_plot
+from reluplan.training.report import CurvePoint, TrainingReport
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+ENDINGS = {
+    "finished": "finished",
+    "interrupted": "interrupted: these are the best weights so far",
+    "time limit": "the time limit ended it: these are the best weights so far",
+}
+MOST_LINES = 8
+"""States beyond this many share one colour in the picture."""
+
+
+class TrainingView:
+    """One live line on a terminal: stage, epoch, losses, seconds; nothing elsewhere."""
+
+    def __init__(self, quiet: bool, console: Console | None = None) -> None:
+        console = console or Console(stderr=True)
+        self._started = time.monotonic()
+        self._last: CurvePoint | None = None
+        self._live = None
+        if not quiet and console.is_terminal:
+            self._live = Live(get_renderable=self._line, console=console, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> TrainingView:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, point: CurvePoint) -> None:
+        """Take in an entry of the learning curve."""
+        self._last = point
+
+    def _line(self) -> Text:
+        text = Text(no_wrap=True, overflow="ellipsis")
+        text.append(f"{self._last.stage if self._last else 'start':<8}", style="bold cyan")
+        text.append(f"{time.monotonic() - self._started:7.1f} s")
+        if self._last is not None:
+            text.append(f"   epoch {self._last.epoch}")
+            text.append(f"   training {self._last.training:.3g}   validation {self._last.validation:.3g}")
+        return text
+
+
+def print_training(report: TrainingReport, console: Console | None = None) -> None:
+    """The report in a screenful."""
+    console = console or Console(highlight=False, markup=False, soft_wrap=True)
+    rows = report.rows
+    console.print(
+        f"training   {ENDINGS[report.learning.ending]}, {report.seconds:.1f} s, {len(report.learning.points)} epochs and looks"
+    )
+    console.print(
+        f"rows       {rows['training']} to learn from, {rows['validation']} to stop by, {rows['test']} to judge by "
+        f"(kept together: {report.split_by})"
+    )
+    console.print(
+        f"network    {report.relus} ReLUs, {report.unstable_relus} of them undecided in the problem's box; "
+        f"{report.nonzero_weights} of {report.weights} weights are not zero"
+    )
+    console.print(error_table(report))
+    if report.rollouts:
+        console.print(rollout_table(report))
+    for note in report.notes:
+        console.print(f"note       {note}")
+
+
+def error_table(report: TrainingReport) -> Table:
+    """One row per predicted state: errors of one step, and R²."""
+    table = _table("one step", "RMSE", "mean", "worst", "at row", "R² next", "R² change")
+    for state in report.states:
+        table.add_row(
+            state.name, f"{state.rmse:.3g}", f"{state.mae:.3g}", f"{state.worst:.3g}", str(state.worst_row),
+            _explained(state.r2_next), _explained(state.r2_change),
+        )  # fmt: skip
+    return table
+
+
+def rollout_table(report: TrainingReport) -> Table:
+    """One row per predicted state: RMSE after many steps."""
+    table = _table("RMSE after", *(f"{entry.steps} steps" for entry in report.rollouts))
+    for index, name in enumerate(report.outputs):
+        table.add_row(name, *(f"{entry.rmse[index]:.3g}" for entry in report.rollouts))
+    table.add_row("rollouts", *(str(entry.windows) for entry in report.rollouts))
+    return table
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column(first, no_wrap=True)
+    for heading in others:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _explained(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6f}"
+
+
+def plot_training(report: TrainingReport, path: Path) -> None:
+    """Two panels: the learning curves, and how errors grow over a rollout."""
+    check_plot(path)
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.0, 4.2), layout="constrained")
+    curves, drift = figure.subplots(1, 2)
+    _plot_curves(report, curves)
+    _plot_drift(report, drift)
+    picture = io.BytesIO()
+    figure.savefig(picture, format=path.suffix[1:], dpi=150)
+    write_atomically(path, picture.getvalue())
+
+
+def _plot_curves(report: TrainingReport, axes: Axes) -> None:
+    """Losses over seconds, stages shaded apart."""
+    points = [point for point in report.learning.points if math.isfinite(point.training)]
+    seconds = [point.seconds for point in points]
+    axes.plot(seconds, [point.training for point in points], color="#1f77b4", linewidth=1.2, label="training")
+    axes.plot(seconds, [point.validation for point in points], color="#d62728", linewidth=1.2, label="validation")
+    for stage, begin, end in _stage_spans(report):
+        if stage != "fit":
+            axes.axvspan(begin, end, color="0.92", zorder=0)
+        axes.text((begin + end) / 2.0, 0.98, stage, transform=axes.get_xaxis_transform(), ha="center", va="top",
+                  color="0.4", fontsize=9)  # fmt: skip
+    kept = report.learning.points[report.learning.kept]
+    axes.plot(kept.seconds, kept.validation, "o", color="#d62728", markersize=5, label="kept")
+    axes.set_yscale("log")
+    axes.set_xlabel("seconds")
+    axes.set_ylabel("loss (1: predicting the mean change)")
+    axes.set_title("Learning curves")
+    axes.grid(visible=True, which="major", alpha=0.3)
+    axes.legend(loc="lower left")
+
+
+def _stage_spans(report: TrainingReport) -> list[tuple[str, float, float]]:
+    """Stage, first and last second, without the moments that are no stage of their own."""
+    spans: list[tuple[str, float, float]] = []
+    for point in report.learning.points:
+        if spans and spans[-1][0] == point.stage:
+            spans[-1] = (point.stage, spans[-1][1], point.seconds)
+        else:
+            spans.append((point.stage, spans[-1][2] if spans else 0.0, point.seconds))
+    return [span for span in spans if span[0] not in ("start", "prune")]
+
+
+def _plot_drift(report: TrainingReport, axes: Axes) -> None:
+    """RMSE of each state after 1, 2, ... steps of feeding the network its own predictions."""
+    axes.set_title("Drift when the network is fed its own predictions")
+    axes.set_xlabel("steps")
+    axes.set_ylabel("RMSE, in the unit of the state")
+    if report.drift is None:
+        axes.text(0.5, 0.5, "no held-out episode is long enough", transform=axes.transAxes, ha="center", color="0.4")
+        return
+    steps = range(1, len(report.drift.rmse) + 1)
+    lines: list[Any] = list(zip(*report.drift.rmse, strict=True))
+    for index, (name, line) in enumerate(zip(report.outputs, lines, strict=True)):
+        crowded = len(lines) > MOST_LINES
+        axes.plot(steps, line, linewidth=1.4, color="0.6" if crowded else f"C{index}", label="" if crowded else name)
+    axes.set_yscale("log")
+    axes.set_xlim(1, len(report.drift.rmse))
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high * (high / low) ** 0.35)  # room for the legend
+    axes.grid(visible=True, which="major", alpha=0.3)
+    if len(lines) <= MOST_LINES:
+        axes.legend(loc="upper center", ncols=min(4, len(lines)))

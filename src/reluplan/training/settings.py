@@ -1,0 +1,79 @@
+"""How a network is trained."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from reluplan.errors import InputError
+
+Predicts = Literal["next", "delta"]
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Everything that training depends on beside the data; equal settings and data give equal networks.
+
+    hidden: units of each hidden layer. dense: every layer reads the inputs and all earlier layers, not the last alone.
+    predicts: the network's output is s' ("next") or s' − s ("delta").
+    epochs: passes over the data with AdamW, its rate falling to zero as a cosine; patience: passes without a better
+    validation loss before that ends early; batch_size: chosen from the data if None. polish: iterations of L-BFGS
+    after that. exchange: idle units are moved to where the error is largest.
+    prune: share of the weights that is set to zero. sparsity: weight of the L1 norm. stability: weight of the share
+    of ReLUs that may switch within the box of the inputs.
+    threads: the same number gives the same network; more than one pays for wide networks only.
+    """
+
+    hidden: tuple[int, ...] = (32,)
+    dense: bool = True
+    predicts: Predicts = "next"
+    epochs: int = 200
+    patience: int = 60
+    batch_size: int | None = None
+    learning_rate: float = 1e-2
+    weight_decay: float = 0.0
+    polish: int = 400
+    exchange: bool = True
+    prune: float = 0.0
+    sparsity: float = 0.0
+    stability: float = 0.0
+    validation_share: float = 0.1
+    test_share: float = 0.1
+    seed: int = 0
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        for ok, name, rule in self._rules():
+            if not ok:
+                raise InputError(f"{name} = {getattr(self, name)}: must be {rule}")
+
+    def _rules(self) -> list[tuple[bool, str, str]]:
+        positive = [(getattr(self, name) >= 1, name, "at least 1") for name in ("epochs", "patience", "threads")]
+        nonnegative = [
+            (_is_nonnegative(getattr(self, name)), name, "a number of at least 0")
+            for name in ("weight_decay", "sparsity", "stability", "polish", "seed")
+        ]
+        shares = [
+            (0.0 < getattr(self, name) < 0.5, name, "a share between 0 and 0.5")
+            for name in ("validation_share", "test_share")
+        ]
+        return [
+            *positive,
+            *nonnegative,
+            *shares,
+            (len(self.hidden) >= 1 and min(self.hidden, default=0) >= 1, "hidden", "one or more numbers of at least 1"),
+            (self.predicts in get_args(Predicts), "predicts", '"next" or "delta"'),
+            (self.batch_size is None or self.batch_size >= 1, "batch_size", "at least 1"),
+            (0.0 < self.learning_rate < math.inf, "learning_rate", "a number above 0"),
+            (0.0 <= self.prune < 1.0, "prune", "a share of at least 0 and below 1"),
+        ]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether accuracy is all that is asked for."""
+        return self.prune == self.sparsity == self.stability == 0.0
+
+
+def _is_nonnegative(value: float) -> bool:
+    return 0.0 <= value < math.inf
