@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from reluplan.potentials.compute import reward_potentials
     from reluplan.potentials.potential_set import PotentialSet
     from reluplan.result import PlanResult
+    from reluplan.training.report import TrainingResult
+    from reluplan.training.settings import TrainingSettings
+    from reluplan.training.train import train
 
 __all__ = [
     "CheckReport",
@@ -27,11 +30,14 @@ __all__ = [
     "ReluNetwork",
     "ReluplanError",
     "SolverError",
+    "TrainingResult",
+    "TrainingSettings",
     "Trajectory",
     "check",
     "plan",
     "reward_potentials",
     "simulate",
+    "train",
 ]
 
 _HOMES = {
@@ -39,6 +45,9 @@ _HOMES = {
     "PotentialSet": "reluplan.potentials.potential_set",
     "plan": "reluplan.planner",
     "reward_potentials": "reluplan.potentials.compute",
+    "TrainingResult": "reluplan.training.report",
+    "TrainingSettings": "reluplan.training.settings",
+    "train": "reluplan.training.train",
 }
 
 

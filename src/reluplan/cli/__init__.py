@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 from typer.exceptions import Abort, Exit, TyperException
 
-from reluplan.cli import check, collect, control, convert, export, plan, potentials  # noqa: F401  (each registers its command)
+from reluplan.cli import check, collect, control, convert, export, plan, potentials, train  # noqa: F401  (each registers its command)
 from reluplan.cli.shared import app
 from reluplan.errors import ReluplanError
 
