@@ -112,6 +112,7 @@ def train(
             )  # fmt: skip
         with undisturbed():
             found = _about_the_problem(result, problem, section, transitions)
+            network_file.parent.mkdir(parents=True, exist_ok=True)
             result.network.save(network_file)
             found.save(report_file)
             if plot is not None:
