@@ -1,9 +1,10 @@
 """How fast reward potentials converge on the published instances, fast and paper setting side by side.
 
-    python benchmarks/potentials.py FOLDER [--paper-limit SECONDS] [--only NAME]
+    python benchmarks/potentials.py FOLDER [--paper-limit SECONDS] [--only NAME] [--variants] [--limit SECONDS]
 
 FOLDER holds the HD-MILP-Plan instances. Prints one row per instance and N: units, cuts, MILPs, seconds, proof bound,
 the root bound of an 8-step plan with and without the potentials, and the paper setting's seconds (or its limit).
+With --variants instead one row per instance and kind of potentials (N = 2): the root bound and the seconds to compute.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import numpy as np
 from reluplan.bounds.reach import HorizonBounds, reachable_bounds
 from reluplan.importers.hd_milp_plan import convert
 from reluplan.milp.unroll import Extension, unroll
+from reluplan.potentials.compute import compute_potentials
 from reluplan.potentials.domain import step_domain
-from reluplan.potentials.generate import PotentialSettings, generate_potentials
+from reluplan.potentials.generate import PAPER_REGULARISER, PotentialSettings, generate_potentials
 from reluplan.potentials.strengthen import StrengtheningRows
 from reluplan.problem import Problem
 from reluplan.solvers.base import SolveOptions
@@ -66,17 +68,50 @@ def measure(name: str, problem: Problem, interval_count: int, paper_limit: float
     )
 
 
+VARIANTS: dict[str, tuple[PotentialSettings, bool]] = {
+    "centre (default)": (PotentialSettings(2), False),
+    "centre, λ = 1/√M (the paper's)": (PotentialSettings(2, regulariser=PAPER_REGULARISER), False),
+    "mean pattern of samples": (PotentialSettings(2, objective="mean"), False),
+    "mean pattern of greedy plans": (PotentialSettings(2, objective="plans"), False),
+    "several: centre, mean, plans": (PotentialSettings(2, family="several"), False),
+    "six sets, each at the LP's fractional pattern": (PotentialSettings(2, family="lp"), False),
+    "one set per step, centre": (PotentialSettings(2), True),
+    "one set per step, plans": (PotentialSettings(2, objective="plans"), True),
+}
+
+
+def compare_variants(name: str, problem: Problem, limit: float) -> None:
+    """A row for each kind of potentials, computed for 8 steps as a plan of this length needs them."""
+    short = problem.with_horizon(8)
+    bounds = reachable_bounds(short)
+    base = root_bound(short, bounds, None)
+    print(f"| {name} | none | {base:.4f} | | | |", flush=True)
+    for label, (settings, per_step) in VARIANTS.items():
+        began, worked = time.monotonic(), time.process_time()
+        found = compute_potentials(short, bounds, settings, per_step, began + limit)
+        seconds, worked = time.monotonic() - began, time.process_time() - worked
+        root = root_bound(short, bounds, StrengtheningRows(found.items))
+        state = "" if found.report["converged"] else " (limit)"
+        print(
+            f"| {name} | {label} | {root:.4f} | {base - root:.4f} | {seconds:.1f}{state} | {worked:.1f} |", flush=True
+        )
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--paper-limit", type=float, default=0.0)
     parser.add_argument("--only")
+    parser.add_argument("--variants", action="store_true")
+    parser.add_argument("--limit", type=float, default=60.0)
     options = parser.parse_args()
-    print(
+    head = (
         "| instance | N | units | cuts | MILPs | converged | seconds | D | root, base | root, potentials | paper, s |"
     )
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    head = "| instance | potentials | root bound | gain | seconds | processor seconds |" if options.variants else head
+    print(head)
+    print("|---" * (head.count("|") - 1) + "|")
     with tempfile.TemporaryDirectory() as folder:
         for name, horizon in HORIZONS.items():
             if options.only not in (None, name):
@@ -84,6 +119,9 @@ def main() -> None:
             action_bounds = (-0.1, 0.1) if name.startswith("navigation") else None
             path = convert(options.folder, name, Path(folder) / name, action_bounds)
             problem = Problem.load(path).with_horizon(horizon)
+            if options.variants:
+                compare_variants(name, problem, options.limit)
+                continue
             for interval_count in (2, 3):
                 print(measure(name, problem, interval_count, options.paper_limit), flush=True)
 

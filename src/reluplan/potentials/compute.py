@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from reluplan.bounds.reach import HorizonBounds, reachable_bounds
 from reluplan.potentials.domain import step_domain
-from reluplan.potentials.generate import Generation, PotentialSettings, Round, generate_potentials
+from reluplan.potentials.family import generate_family
+from reluplan.potentials.generate import Generation, PotentialSearch, PotentialSettings, Round
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.problem import Problem
 
@@ -42,12 +43,12 @@ def compute_potentials(
     deadline: float = math.inf,
     on_round: Callable[[Round], None] | None = None,
 ) -> PotentialSet:
-    """One set of potentials for all steps, or one for each run of steps with equal proven boxes."""
+    """The settings' family of potentials for all steps, or one for each run of steps with equal proven boxes."""
     spans = _equal_steps(bounds) if per_step else [(0, bounds.horizon - 1)]
     generations: list[Generation] = []
     for first, last in spans:
         domain = step_domain(problem, bounds, first, last)
-        generations.append(generate_potentials(domain, settings, deadline, on_round))
+        generations += generate_family(PotentialSearch(domain, settings), problem, bounds, deadline, on_round)
         if generations[-1].interrupted:
             break
     return PotentialSet(

@@ -48,6 +48,15 @@ class EntryColumns:
         coefficients = [-off[switched], on[single, 0], on[split].ravel()]
         return np.concatenate(columns), np.concatenate(coefficients), float(constant)
 
+    def shares(self, x: Array) -> Array:
+        """The share of every entry in a solution whose binaries may be fractional, (K, N + 1)."""
+        shares: Array = self.possible / np.maximum(1, self.possible.sum(axis=1, keepdims=True))
+        switched, split = self.binaries >= 0, self.intervals[:, 0] >= 0
+        shares[switched, 0], shares[switched, 1:] = 1.0 - x[self.binaries[switched]], 0.0
+        shares[switched, 1] = x[self.binaries[switched]]
+        shares[split, 1:] = x[self.intervals[split]]
+        return np.clip(shares, 0.0, 1.0)
+
     def fill(self, x: Array, units: Array) -> None:
         """Write the intervals of pre-activations (relu_count,) into a solution vector."""
         entries = self.features.entries(units)

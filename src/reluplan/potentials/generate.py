@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from reluplan.errors import InfeasibleError, InputError, NumericalError
 from reluplan.potentials.domain import StepDomain
+from reluplan.potentials.enumeration import enumerate_patterns
 from reluplan.potentials.master import solve_master
 from reluplan.potentials.pool import StepPool
 from reluplan.potentials.potentials import RewardPotentials, proven_potentials
@@ -131,8 +132,9 @@ def generate_potentials(
 class PotentialSearch:
     """Constraint generation over one domain; patterns found for one objective serve the next.
 
-    regulariser: λ as chosen. store and pool cover only the steps whose reward exceeds −K/(2λ), the smallest φ that the
-    master can give (`restrict_to_rewards`): no other step can violate it.
+    regulariser: λ as chosen. enumerated: whether the store holds all patterns. store and pool cover only the steps
+    whose reward exceeds −K/(2λ), the smallest φ that the master can give (`restrict_to_rewards`): no other step can
+    violate it.
     """
 
     def __init__(self, domain: StepDomain, settings: PotentialSettings) -> None:
@@ -143,17 +145,18 @@ class PotentialSearch:
         if settings.heuristics and self.features.unit_count:
             floor = -self.features.unit_count / (2.0 * self.regulariser)
             relevant = restrict_to_rewards(domain, floor) or domain
+        self.enumerated = False
         self.store = PatternStore(self.features, Subproblem(relevant, self.features))
         self.pool = StepPool(relevant, self.features, np.random.default_rng(settings.seed))
 
     def optimise(
         self,
-        weights: Array | None = None,
+        weights: Array | Objective | None = None,
         deadline: float = math.inf,
         on_round: Callable[[Round], None] | None = None,
     ) -> Generation:
-        """The potentials that are smallest at a pattern: weights (K, N + 1), at most one each; by default that of the
-        settings."""
+        """The potentials that are smallest at a pattern: weights (K, N + 1), at most one each, or an objective; by
+        default that of the settings."""
         loop = _Loop(self, weights, deadline, on_round)
         try:
             loop.run()
@@ -161,13 +164,15 @@ class PotentialSearch:
             loop.interrupted = True
         return loop.outcome()
 
-    def prepare(self) -> None:
-        """Sample steps, once, and solve the patterns of the best of them."""
+    def prepare(self, deadline: float = math.inf) -> None:
+        """Sample steps, once, and solve the patterns of the best of them, or all patterns if these are few."""
         if len(self.pool) or not self.settings.heuristics:
             return
         self.pool.sample(self.settings.samples)
         self.pool.climb(np.zeros(self.features.shape), CLIMBS)
         _, entries = self.pool.violations(np.zeros(self.features.shape))
+        if self.pool.pattern_count <= self.settings.enumerate_up_to:
+            self.enumerated = enumerate_patterns(self.store, entries, self.settings.enumerate_up_to, deadline)
         for at in np.argsort(-self.pool.rewards)[: self.settings.cuts_per_round].tolist():
             self.store.solve(entries[at])
 
@@ -207,7 +212,7 @@ class _Loop:
     """Master, separation, cuts: one objective's run, and the best proof so far."""
 
     search: PotentialSearch
-    weights: Array | None
+    weights: Array | Objective | None
     deadline: float
     on_round: Callable[[Round], None] | None
     rounds: list[Round] = field(default_factory=list)
@@ -225,8 +230,9 @@ class _Loop:
 
     def run(self) -> None:
         """Until the MILP proves that no violation exceeds the tolerance."""
-        self.search.prepare()
-        self._goal = self.weights if self.weights is not None else self.search.weights_at(self._settings.objective)
+        self.search.prepare(self.deadline)
+        goal = self._settings.objective if self.weights is None else self.weights
+        self._goal = self.search.weights_at(goal) if isinstance(goal, str) else goal
         if self.search.features.unit_count == 0:
             self._bound_constant()
             return
@@ -236,7 +242,7 @@ class _Loop:
             self._values = self._solve_master()
             if self._store.add_cuts(self._values, self._cut_tolerance(), self._settings.cuts_per_round):
                 continue
-            if self._settings.heuristics and self._separate_by_search():
+            if self._settings.heuristics and not self.search.enumerated and self._separate_by_search():
                 continue
             if not self._separate_by_milp():
                 return

@@ -46,6 +46,11 @@ class StepPool:
     def __len__(self) -> int:
         return len(self.rewards)
 
+    @property
+    def pattern_count(self) -> int:
+        """Patterns that samples were found in."""
+        return len(self._best)
+
     def violations(self, values: Array) -> tuple[Array, Entries]:
         """For every step its largest violation of the potentials (K, N + 1), and the pattern that has it."""
         priced = np.where(self.possible, values, np.inf)

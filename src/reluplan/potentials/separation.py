@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan.potentials.enumeration import neighbours
 from reluplan.potentials.pool import StepPool
 from reluplan.potentials.store import PatternStore
 
@@ -87,13 +88,8 @@ class HeuristicSeparation:
 
     def surround(self, entries: Entries) -> None:
         """Solve all neighbours of a pattern that the MILP found: others that violate are often beside it."""
-        last = self.store.features.interval_count
-        for unit in range(len(entries)):
-            for step in (-1, 1):
-                neighbour = entries.copy()
-                neighbour[unit] += step
-                if 0 <= neighbour[unit] <= last and neighbour not in self.store:
-                    self.store.solve(neighbour)
+        for neighbour in neighbours(entries, self.store.features.interval_count):
+            self.store.solve(neighbour)
 
     def _neighbours(self, at: int, values: Array) -> Entries:
         """The nearest neighbours of a pattern, seen from its best step, over whose edge φ falls."""

@@ -40,7 +40,7 @@ class StrengtheningRows:
                     key = potentials.features.key()
                     if key not in encoded:
                         encoded[key] = encode_entries(builder, potentials.features, step, bounds, t)
-                    _add_row(builder, encoded[key], potentials, reward, t)
+                    add_potential_row(builder, encoded[key], potentials, reward, t)
             self.entries.extend(encoded.values())
 
     def fill(self, x: Array, units: Array) -> None:
@@ -48,9 +48,10 @@ class StrengtheningRows:
             columns.fill(x, units[columns.step])
 
 
-def _add_row(
+def add_potential_row(
     builder: ModelBuilder, entries: EntryColumns, potentials: RewardPotentials, reward: LinearForm, t: int
 ) -> None:
+    """Append S_0 of one step, whose entries are those of the potentials."""
     columns, coefficients, constant = entries.linear_form(potentials.values, largest=True)
     rows = builder.add_rows(
         np.array([reward.constant - constant - potentials.constant]), np.inf, name=f"potential_{t + 1}"

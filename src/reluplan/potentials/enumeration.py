@@ -1,0 +1,41 @@
+"""All patterns of a domain, by a search over neighbouring regions, for where there are few."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.potentials.store import PatternStore
+
+Entries = NDArray[np.int8]
+
+
+def enumerate_patterns(store: PatternStore, seeds: Iterable[Entries], most: int, deadline: float = math.inf) -> bool:
+    """Solve every pattern that is reached from the seeds; False if there are more than `most`, or time is out.
+
+    Regions are closed: a step between two of them lies in both, and so in every pattern that differs from these in
+    edges through the step. Moving one unit at a time therefore reaches all patterns of a connected set of steps. One LP
+    says whether a neighbour is empty, so P patterns of K units cost up to 2 K P of them.
+    """
+    found = [at for seed in seeds if (at := store.solve(seed)) is not None]
+    waiting, seen = list(dict.fromkeys(found)), set(found)
+    while waiting:
+        for neighbour in neighbours(store.entries[waiting.pop()], store.features.interval_count):
+            at = store.solve(neighbour)
+            if at is not None and at not in seen:
+                seen.add(at)
+                waiting.append(at)
+        if len(seen) > most or time.monotonic() > deadline:
+            return False
+    return True
+
+
+def neighbours(entries: Entries, interval_count: int) -> Entries:
+    """The patterns that differ in one unit by one entry, (k, K)."""
+    moves = np.vstack([np.eye(len(entries), dtype=np.int8), -np.eye(len(entries), dtype=np.int8)])
+    moved: Entries = entries + moves
+    return moved[((moved >= 0) & (moved <= interval_count)).all(axis=1)]

@@ -1,0 +1,116 @@
+"""Enumeration of patterns against brute force over all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from reluplan.bounds.reach import reachable_bounds
+from reluplan.potentials.anneal import Annealing
+from reluplan.potentials.compute import compute_potentials
+from reluplan.potentials.enumeration import enumerate_patterns, neighbours
+from reluplan.potentials.generate import Family, Objective, PotentialSearch, PotentialSettings
+from reluplan.potentials.pool import StepPool
+from reluplan.potentials.rollouts import greedy_rollouts
+from reluplan.potentials.store import PatternStore
+from reluplan.potentials.subproblem import Subproblem
+from test_potentials import assert_valid, domain_of, feasible_patterns, jumping_problem, small_problem
+
+
+def store_of(seed: int, relus: int, interval_count: int) -> tuple[PatternStore, StepPool]:
+    domain = domain_of(dataclasses.replace(small_problem(seed, relus=relus, horizon=1), goal=()))
+    features = domain.features(interval_count)
+    pool = StepPool(domain, features, np.random.default_rng(0))
+    pool.sample(2000)
+    return PatternStore(features, Subproblem(domain, features)), pool
+
+
+@pytest.mark.parametrize("interval_count", [1, 2])
+@pytest.mark.parametrize(("seed", "relus"), [(1, 4), (7, 4), (9, 5), (12, 6), (2, 8)])
+def test_enumeration_finds_exactly_the_feasible_patterns(seed: int, relus: int, interval_count: int) -> None:
+    store, pool = store_of(seed, relus, interval_count)
+    best: dict[bytes, float] = {}
+    for entries, reward in feasible_patterns(pool.domain, pool.features):
+        best[entries.tobytes()] = max(reward, best.get(entries.tobytes(), -math.inf))
+    _, seeds = pool.violations(np.zeros(pool.features.shape))
+    assert enumerate_patterns(store, seeds, 10_000)
+    found = {entries.tobytes(): reward for entries, reward in zip(store.entries, store.rewards, strict=True)}
+    assert found.keys() == best.keys()
+    assert [found[key] for key in best] == pytest.approx(list(best.values()), abs=1e-5)
+
+
+def test_enumeration_gives_up_beyond_its_cap() -> None:
+    store, pool = store_of(2, 8, 2)
+    _, seeds = pool.violations(np.zeros(pool.features.shape))
+    assert not enumerate_patterns(store, seeds, 1)
+    assert not enumerate_patterns(store, seeds, 10_000, deadline=0.0)
+
+
+def test_neighbours_stay_inside() -> None:
+    assert neighbours(np.array([0, 2], dtype=np.int8), 2).tolist() == [[1, 2], [0, 1]]
+
+
+@pytest.mark.parametrize("seed", [1, 7, 11])
+def test_with_all_patterns_the_first_milp_certifies(seed: int) -> None:
+    domain = domain_of(small_problem(seed))
+    settings = PotentialSettings(2, samples=500, tolerance=1e-6)
+    plain = PotentialSearch(domain, settings).optimise()
+    complete = PotentialSearch(domain, dataclasses.replace(settings, enumerate_up_to=1000)).optimise()
+    assert complete.converged
+    assert complete.milp_count == 1
+    assert complete.objective == pytest.approx(plain.objective, abs=1e-3 * max(1.0, abs(plain.objective)))
+
+
+def test_annealing_reports_true_violations() -> None:
+    """Every step that it returns is a step of the domain, with the reward and the potential that it claims."""
+    domain = domain_of(small_problem(7, relus=6))
+    features = domain.features(2)
+    pool = StepPool(domain, features, np.random.default_rng(0))
+    pool.sample(500)
+    values = np.random.default_rng(1).normal(size=features.shape)
+    annealing = Annealing(domain, features, np.random.default_rng(2))
+    before = annealing.violations(pool.inputs, values)
+    inputs, violation = annealing.search(pool.inputs, values, 0.01)
+    assert (violation >= before).all()
+    problem = domain.problem
+    units, after = problem.dynamics.evaluate(inputs)
+    reward = problem.reward.evaluate(np.hstack([inputs, problem.round_states(after)]))
+    claimed = reward - features.sum_values(values, features.entries(units))
+    made = np.isfinite(violation)
+    assert claimed[made] == pytest.approx(violation[made])
+    lower, upper = domain.input_box()
+    assert ((inputs >= lower) & (inputs <= upper)).all()
+
+
+def test_greedy_rollouts_take_the_best_action() -> None:
+    """s' = relu(s + a), reward s': a = 1 is best, but s <= 0.5 forbids a step from anywhere above."""
+    problem = dataclasses.replace(jumping_problem(), constraints=())
+    rollouts = greedy_rollouts(problem, np.full(1, -1.0), np.full(1, 1.0), 3, np.random.default_rng(0))
+    assert rollouts.rewards == pytest.approx(np.repeat([[1.0], [2.0], [3.0]], 10, axis=1))
+    stopped = greedy_rollouts(jumping_problem(), np.full(1, -1.0), np.full(1, 1.0), 3, np.random.default_rng(0))
+    inputs, rewards = stopped.from_step(1, 2)
+    assert not len(rewards)
+    assert inputs.shape == (0, 2)
+
+
+def test_weights_are_mean_patterns() -> None:
+    search = PotentialSearch(domain_of(small_problem(7)), PotentialSettings(2, samples=500))
+    search.prepare()
+    objectives: tuple[Objective, ...] = ("mean", "plans")
+    for objective in objectives:
+        weights = search.weights_at(objective)
+        assert weights.sum(axis=1) == pytest.approx(np.ones(search.features.unit_count))
+
+
+@pytest.mark.parametrize(("family", "most"), [("one", 1), ("several", 3), ("lp", 6)])
+def test_every_member_of_a_family_holds(family: Family, most: int) -> None:
+    problem = small_problem(7)
+    settings = PotentialSettings(2, family=family, samples=300)
+    found = compute_potentials(problem, reachable_bounds(problem), settings)
+    assert len(found.items) == most
+    domain = domain_of(problem)
+    for item in found.items:
+        assert_valid(domain, item, list(feasible_patterns(domain, item.features)))
