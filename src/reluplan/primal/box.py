@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,6 +65,14 @@ class SearchBox:
                 self.lower.auxiliaries + share.auxiliaries * self.width.auxiliaries,
             )
         )
+
+    def window(self, first: int, last: int) -> SearchBox:
+        """The box of steps first .. last − 1."""
+
+        def cut(sides: Decisions) -> Decisions:
+            return Decisions(sides.initial, sides.actions[:, first:last], sides.auxiliaries[:, first : last + 1])
+
+        return dataclasses.replace(self, lower=cut(self.lower), upper=cut(self.upper))
 
     def random(self, rng: Generator, count: int) -> Decisions:
         """Uniformly random plans, every step on its own."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from reluplan.check import TOLERANCE
 from reluplan.primal.box import SearchBox
 from reluplan.primal.decisions import Decisions
 from reluplan.primal.merit import Merit, Score
@@ -26,15 +25,28 @@ Array = NDArray[np.float64]
 class PlanSink(Protocol):
     """Takes a simulated plan and says whether it satisfies every constraint and is better than all before."""
 
-    def __call__(self, trajectory: Trajectory, source: str) -> bool: ...
+    def __call__(self, trajectory: Trajectory, source: str, /) -> bool: ...
+
+
+class Method(Protocol):
+    """One way to find or to improve plans: offers what it finds to the context."""
+
+    def __call__(self, context: Context, /) -> None: ...
+
+
+@dataclass
+class Work:
+    """What a search has done so far: simulated plans, and linear programs solved."""
+
+    rollouts: int = 0
+    linear_programs: int = 0
 
 
 @dataclass
 class Context:
-    """One search. `best` is the plan of highest merit so far, feasible or not; `found` says whether one was accepted.
+    """One search. `best` is the best plan so far, feasible if `found`, otherwise the one of highest merit.
 
-    price: what one unit of violation costs in the merit; it grows while no feasible plan is found.
-    rollouts, linear_programs: the work done so far.
+    merit: prices violations; the price grows while no feasible plan is found.
     """
 
     problem: Problem
@@ -46,9 +58,7 @@ class Context:
     tell: Callable[[str], None] | None = None
     best: Trajectory | None = None
     best_score: Score | None = None
-    found: bool = False
-    rollouts: int = 0
-    linear_programs: int = 0
+    work: Work = field(default_factory=Work)
 
     @property
     def expired(self) -> bool:
@@ -59,50 +69,80 @@ class Context:
         return max(0.0, self.deadline - time.monotonic())
 
     @property
+    def found(self) -> bool:
+        """Whether the best plan satisfies every constraint."""
+        return self.best_score is not None and bool(self.best_score.feasible[0])
+
+    @property
     def best_merit(self) -> float:
         return -np.inf if self.best_score is None else float(self.best_score.merit(self.merit.price)[0])
 
+    def part(self, problem: Problem, box: SearchBox) -> Context:
+        """A search of its own, for a part of the problem: same time, same randomness, no sink."""
+        merit = Merit(problem, self.merit.price)
+        return Context(problem, box, self.deadline, lambda *_: False, self.rng, merit, work=self.work)
+
     def roll_out(self, decisions: Decisions) -> tuple[Rollout, Score]:
         """Simulate a batch and score it."""
-        self.rollouts += decisions.count
+        self.work.rollouts += decisions.count
         rollout = roll_out(self.problem, decisions)
         return rollout, self.merit.score(rollout)
 
+    def simulate(self, decisions: Decisions) -> Rollout:
+        """Simulate a batch."""
+        return roll_out(self.problem, decisions)
+
     def gradient(self, decisions: Decisions) -> tuple[Rollout, Score, Decisions]:
         """As `roll_out`, and the gradient of the merit of each plan."""
-        self.rollouts += decisions.count
+        self.work.rollouts += decisions.count
         rollout = roll_out(self.problem, decisions)
         return rollout, *self.merit.gradient(rollout)
 
+    def ranked(self, batch: Decisions) -> list[Decisions]:
+        """The plans of a batch, each a batch of one, best first."""
+        _, score = self.roll_out(batch)
+        order = np.argsort(-score.merit(self.merit.price), kind="stable")
+        return [batch.take(order[i : i + 1]) for i in range(len(order))]
+
     def offer(self, decisions: Decisions, source: str) -> Trajectory:
-        """Simulate one plan (the first of the batch) exactly, pass it on if it may be new, and keep it if best."""
+        """Simulate one plan (a batch of one) exactly and take it."""
+        self.work.rollouts += 1
         trajectory = simulate(self.problem, decisions.initial[0], decisions.actions[0], decisions.auxiliaries[0])
-        self.rollouts += 1
         self.take(trajectory, source)
         return trajectory
 
     def take(self, trajectory: Trajectory, source: str) -> None:
-        """As `offer`, for a plan that is simulated already."""
+        """Pass a simulated plan on if it keeps every constraint; remember it if it is the best so far."""
         score = self.score(trajectory)
-        if float(score.worst[0]) <= TOLERANCE and self.sink(trajectory, source):
-            self.found = True
-        if self.best is None or self._better(score):
+        if self._better(score):
             self.best, self.best_score = trajectory, score
+            if score.feasible[0]:
+                self.sink(trajectory, source)
 
     def _better(self, score: Score) -> bool:
-        """A plan within tolerance beats one without; among equals the merit decides."""
+        """A plan within tolerance beats one without; among feasible ones the reward decides, else the merit."""
         if self.best_score is None:
             return True
-        mine, other = bool(score.worst[0] <= TOLERANCE), bool(self.best_score.worst[0] <= TOLERANCE)
-        if mine and other:
+        if score.feasible[0] != self.best_score.feasible[0]:
+            return bool(score.feasible[0])
+        if score.feasible[0]:
             return bool(score.reward[0] > self.best_score.reward[0])
-        return mine if mine != other else bool(score.merit(self.merit.price)[0] > self.best_merit)
+        return bool(score.merit(self.merit.price)[0] > self.best_merit)
 
     def score(self, trajectory: Trajectory) -> Score:
-        """The score of a simulated plan."""
+        """The score of a simulated plan, arrays of one entry."""
         no_units = np.zeros((trajectory.horizon, 1, 0), dtype=bool)
         return self.merit.score(Rollout(Decisions.of(trajectory), trajectory.states[None], no_units))
+
+    def merit_of(self, trajectory: Trajectory) -> float:
+        """The merit of a simulated plan."""
+        return float(self.score(trajectory).merit(self.merit.price)[0])
 
     def raise_price(self) -> None:
         """Violations cost ten times as much from now on."""
         self.merit = dataclasses.replace(self.merit, price=10.0 * self.merit.price)
+
+    def say(self, message: str) -> None:
+        """Tell whoever listens."""
+        if self.tell is not None:
+            self.tell(message)

@@ -35,7 +35,9 @@ class _Adam:
         return np.asarray(mean / np.maximum(root, 1e-12))
 
 
-def ascend(context: Context, start: Decisions, iterations: int) -> tuple[Decisions, Array]:
+def ascend(
+    context: Context, start: Decisions, iterations: int, first_rate: float = FIRST_RATE
+) -> tuple[Decisions, Array]:
     """Adam with projection on the boxes; returns the best decisions of each plan on its way, and their merits.
 
     Discrete decisions are rounded for the simulation, while the ascent itself goes on with what is behind them.
@@ -51,7 +53,7 @@ def ascend(context: Context, start: Decisions, iterations: int) -> tuple[Decisio
         rollout, score, gradient = context.gradient(box.into(behind))
         merit = score.merit(price)
         best, best_merit = _keep_better(best, best_merit, rollout.decisions, merit)
-        rate = FIRST_RATE * (LAST_RATE / FIRST_RATE) ** (iteration / max(1, iterations - 1))
+        rate = first_rate * (LAST_RATE / first_rate) ** (iteration / max(1, iterations - 1))
         moves = [
             rate * adam.step(np.nan_to_num(part) * extent)
             for adam, part, extent in zip(adams, gradient.parts, width.parts, strict=True)

@@ -21,17 +21,24 @@ OPTIONS = {
     "small_matrix_value": 1e-12,
     "primal_feasibility_tolerance": 1e-9,
     "dual_feasibility_tolerance": 1e-7,
+    "mip_rel_gap": 1e-4,
+    "mip_feasibility_tolerance": 1e-9,
 }
+MIP_SECONDS = 2.0
+"""The longest that a program with integer columns may take."""
+FEASIBLE = 2
+"""HighsInfo.primal_solution_status of a feasible point."""
 
 
 class LinearProgram:
-    """max objective · x over the rows and bounds of a model (integrality ignored)."""
+    """max objective · x over the rows and bounds of a model; integer columns make it a small MILP."""
 
     def __init__(self, model: Model, warm_start: Any = None) -> None:
         create: Any = highspy.Highs  # its constructor has no types
         self._highs = create()
         for option, value in OPTIONS.items():
             self._highs.setOptionValue(option, value)
+        self._is_mip = bool(model.integer.any())
         self._pass(model)
         if warm_start is not None and len(warm_start.row_status) == model.row_count:
             self._highs.setBasis(warm_start)
@@ -42,16 +49,18 @@ class LinearProgram:
             model.column_count, model.row_count, matrix.nnz, int(highspy.MatrixFormat.kRowwise),
             int(highspy.ObjSense.kMaximize), model.offset, model.objective, model.column_lower, model.column_upper,
             model.row_lower, model.row_upper, matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32),
-            matrix.data, np.zeros(model.column_count, dtype=np.int32),
+            matrix.data, model.integer.astype(np.int32),
         )  # fmt: skip
         if status == highspy.HighsStatus.kError:
             raise SolverError("HiGHS refused a local linear program")
 
     def solve(self, time_limit: float) -> Array | None:
         """A maximiser, None if there is none or the time is up."""
-        self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(time_limit, 1e-3))
+        limit = min(time_limit, MIP_SECONDS) if self._is_mip else time_limit
+        self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(limit, 1e-3))
         self._highs.run()
-        if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+        optimal = self._highs.getModelStatus() == highspy.HighsModelStatus.kOptimal
+        if not optimal and not (self._is_mip and self._highs.getInfo().primal_solution_status == FEASIBLE):
             return None
         return np.array(self._highs.getSolution().col_value, dtype=np.float64)
 

@@ -56,27 +56,39 @@ class LocalModel:
         return matrix, now - sign * lin.intercepts[steps, units], np.full(len(steps), np.inf)
 
 
+@dataclass(frozen=True, eq=False)
+class LocalSettings:
+    """radius: how far each decision may move. price: of a unit of violation. margin: how far rows move inward.
+    integers: whether discrete variables may move too (by integer columns); otherwise they keep their values."""
+
+    radius: Decisions
+    price: float
+    margin: float
+    integers: bool = False
+
+
 def local_model(
-    problem: Problem, trajectory: Trajectory, lin: Linearisation, radius: Decisions, price: float, margin: float
+    problem: Problem, trajectory: Trajectory, linearisation: Linearisation, settings: LocalSettings
 ) -> LocalModel:
-    """Build it. radius: how far each decision may move; margin: how far rows move inward."""
-    return _Builder(problem, trajectory, lin, radius, price, margin).build()
+    """Build the linear program around a trajectory."""
+    return _Builder(problem, trajectory, linearisation, settings).build()
 
 
 class _Builder:
     """Collects the parts of one local model."""
 
     def __init__(
-        self, problem: Problem, trajectory: Trajectory, lin: Linearisation, radius: Decisions, price: float,
-        margin: float,
-    ) -> None:  # fmt: skip
-        self._problem, self._trajectory, self._lin, self._radius = problem, trajectory, lin, radius
-        self._price, self._margin = price, margin
+        self, problem: Problem, trajectory: Trajectory, linearisation: Linearisation, settings: LocalSettings
+    ) -> None:
+        self._problem, self._trajectory, self._lin, self._settings = problem, trajectory, linearisation, settings
         self._builder = ModelBuilder()
 
     def build(self) -> LocalModel:
         problem, trajectory = self._problem, self._trajectory
-        states, actions, auxiliaries = self._states(), self._actions(), self._auxiliaries()
+        radius = self._settings.radius
+        states = self._states()
+        actions = self._boxed(problem.actions, trajectory.actions, radius.actions[0])
+        auxiliaries = self._boxed(problem.auxiliaries, trajectory.auxiliaries, radius.auxiliaries[0])
         self._dynamics(states, np.hstack([states[:-1], actions, auxiliaries[:-1]]))
         columns = step_vectors(states, actions, auxiliaries)
         w = step_vectors(trajectory.states, trajectory.actions, trajectory.auxiliaries)
@@ -98,37 +110,37 @@ class _Builder:
         lower, upper = np.tile(low, (len(values), 1)), np.tile(high, (len(values), 1))
         below, above = values < lower - SATISFIED, values > upper + SATISFIED
         free_lower, free_upper = np.where(below, -np.inf, lower), np.where(above, np.inf, upper)
-        reach = self._radius.initial[0]
+        reach = self._settings.radius.initial[0]
         free_lower[0] = np.maximum(problem.initial_lower, values[0] - reach)
         free_upper[0] = np.minimum(problem.initial_upper, values[0] + reach)
-        fixed = np.broadcast_to(problem.discrete_states, values.shape)
-        columns = self._builder.add_columns(np.where(fixed, values, free_lower), np.where(fixed, values, free_upper))
+        discrete = np.broadcast_to(problem.discrete_states, values.shape)
+        fixed = discrete & (not self._settings.integers)
+        columns = self._builder.add_columns(
+            np.where(fixed, values, free_lower), np.where(fixed, values, free_upper), discrete & ~fixed
+        )
         below, above = below & ~fixed, above & ~fixed
         below[0] = above[0] = False
         self._elastic(columns[below][:, None], np.ones((1, 1)), lower[below], np.full(below.sum(), np.inf))
         self._elastic(columns[above][:, None], np.ones((1, 1)), np.full(above.sum(), -np.inf), upper[above])
         return columns
 
-    def _actions(self) -> Index:
-        return self._boxed(self._problem.actions, self._trajectory.actions, self._radius.actions[0])
-
-    def _auxiliaries(self) -> Index:
-        return self._boxed(self._problem.auxiliaries, self._trajectory.auxiliaries, self._radius.auxiliaries[0])
-
     def _boxed(self, variables: Sequence[Variable], values: Array, reach: Array) -> Index:
-        """Declared bounds and the trust box; discrete variables keep their values."""
+        """Declared bounds and the trust box; discrete variables keep their values, or move by one at least."""
         low, high = self._problem.box(variables)
-        reach = np.where([v.is_discrete for v in variables], 0.0, reach)
-        return self._builder.add_columns(np.maximum(low, values - reach), np.minimum(high, values + reach))
+        discrete = np.broadcast_to(np.array([v.is_discrete for v in variables], dtype=bool), values.shape)
+        integer = discrete & self._settings.integers
+        reach = np.where(integer, np.maximum(1.0, np.floor(reach)), np.where(discrete, 0.0, reach))
+        return self._builder.add_columns(np.maximum(low, values - reach), np.minimum(high, values + reach), integer)
 
     def _dynamics(self, states: Index, inputs: Index) -> None:
         """s' = J v + c for continuous states; |J v + c − s'| <= 1/2 where s' is rounded."""
         discrete = np.broadcast_to(self._problem.discrete_states, states[1:].shape)
         boolean = np.broadcast_to(self._problem.boolean_states, states[1:].shape)
         now = self._trajectory.states[1:]
-        half = np.where(discrete, 0.5 - self._margin, 0.0)
-        lower = np.where(boolean & (now < 0.5), -np.inf, -half) - self._lin.offset
-        upper = np.where(boolean & (now > 0.5), np.inf, half) - self._lin.offset
+        half = np.where(discrete, 0.5 - self._settings.margin, 0.0)
+        open_side = boolean & (not self._settings.integers)  # a boolean that stays 1 may be predicted as 7
+        lower = np.where(open_side & (now < 0.5), -np.inf, -half) - self._lin.offset
+        upper = np.where(open_side & (now > 0.5), np.inf, half) - self._lin.offset
         rows = self._builder.add_rows(lower, upper)
         self._builder.add_entries(rows, states[1:], -1.0)
         self._builder.add_entries(rows[..., None], inputs[:, None, :], self._lin.jacobian)
@@ -139,7 +151,7 @@ class _Builder:
             now = constraint.function.evaluate(w)
             side = Side.EXACT if constraint.equality else Side.ABOVE
             form = self._encode(constraint.function, side, columns, w)
-            target = 0.0 if constraint.equality else -self._margin
+            target = 0.0 if constraint.equality else -self._settings.margin
             broken = (np.abs(now) if constraint.equality else now - target) > SATISFIED
             upper = target - form.constants
             lower = upper if constraint.equality else np.full(len(upper), -np.inf)
@@ -155,11 +167,13 @@ class _Builder:
             needed = np.isfinite(sides)
             slack = self._builder.add_columns(np.zeros(needed.sum()), np.inf)
             self._builder.add_entries(rows[needed], slack, sign)
-            self._builder.add_cost(slack, -self._price)
+            self._builder.add_cost(slack, -self._settings.price)
 
     def _inward(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        roomy = upper - lower > 2.0 * self._margin
-        return np.where(roomy, lower + self._margin, lower), np.where(roomy, upper - self._margin, upper)
+        roomy = upper - lower > 2.0 * self._settings.margin
+        return np.where(roomy, lower + self._settings.margin, lower), np.where(
+            roomy, upper - self._settings.margin, upper
+        )
 
     def _encode(self, function: PiecewiseLinear, side: Side, columns: Index, w: Array) -> _StepForms:
         """A linear form for each step that strays to one side of the function at most, and is exact at w.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan.check import TOLERANCE
 from reluplan.expression import Constraint
 from reluplan.primal.decisions import Decisions
 from reluplan.primal.rollout import Rollout, adjoint
@@ -15,6 +16,9 @@ from reluplan.primal.slopes import largest_slope, value_and_slope
 from reluplan.problem import Problem
 
 Array = NDArray[np.float64]
+
+HOPELESS = 1e30
+"""The merit of a step that leads to no number at all is minus this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +28,12 @@ class Score:
     reward: Array
     violation: Array
     worst: Array
+
+    @property
+    def feasible(self) -> NDArray[np.bool_]:
+        """Which plans keep every constraint within the tolerance of the check."""
+        fine: NDArray[np.bool_] = (self.worst <= TOLERANCE) & np.isfinite(self.reward)
+        return fine
 
     def merit(self, price: float) -> Array:
         """reward − price · violation; what is not a number is worth −inf."""
@@ -58,6 +68,19 @@ class Merit:
         total = sum((part.sum(axis=1) for part in amounts), np.zeros(rollout.decisions.count))
         worst = np.max([part.max(axis=1, initial=0.0) for part in amounts], axis=0)
         return Score(reward, total, worst)
+
+    def step_merit(self, rollout: Rollout) -> Array:
+        """R − price · violation of C and of the bounds of s' at the first step of each plan, shape (B,)."""
+        w = rollout.step_vectors()[:, 0]
+        outside = _outside(self.problem, rollout.states[:, 1])
+        total = sum((np.maximum(part, 0.0).sum(axis=1) for part in outside), np.zeros(len(w)))
+        total += _total_violation(self.problem.constraints, w)
+        merit = self.problem.reward.evaluate(w) - self.price * total
+        return np.where(np.isfinite(merit), merit, -HOPELESS)
+
+    def goal_merit(self, rollout: Rollout) -> Array:
+        """−price · violation of G at the last state of each plan, shape (B,)."""
+        return -self.price * _total_violation(self.problem.goal, _state_vectors(self.problem, rollout, -1))
 
     def _row_values(self, rollout: Rollout, w: Array) -> list[Array]:
         return [
@@ -101,6 +124,12 @@ class Merit:
             auxiliaries[:, t] += edge[:, layout.auxiliaries]
         gradient = adjoint(problem, rollout, states, sums[0][..., layout.actions], auxiliaries)
         return Score(rewards.sum(axis=1), total, worst), gradient
+
+
+def _total_violation(constraints: Sequence[Constraint], w: Array) -> Array:
+    values = [(constraint, constraint.function.evaluate(w)) for constraint in constraints]
+    amounts = [np.abs(value) if constraint.equality else np.maximum(value, 0.0) for constraint, value in values]
+    return sum(amounts, np.zeros(len(w)))
 
 
 def _violation(constraint: Constraint, w: Array) -> tuple[Array, Array]:

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reluplan.bounds.reach import HorizonBounds
-from reluplan.primal import starts
 from reluplan.primal.box import search_box
-from reluplan.primal.context import Context, PlanSink
-from reluplan.primal.decisions import Decisions
-from reluplan.primal.gradient import ascend
+from reluplan.primal.context import Context, Method, PlanSink
+from reluplan.primal.improve import climb_best, fits, improve, sweep
 from reluplan.primal.merit import Merit
-from reluplan.primal.trust_region import TrustRegion
+from reluplan.primal.methods import climb_constants, climb_gradients, climb_grid, plan_ahead
+from reluplan.primal.repair import repair
+from reluplan.primal.shake import shake
+from reluplan.primal.swap import swap
 from reluplan.problem import Problem
 from reluplan.simulate import Trajectory
 
-Array = NDArray[np.float64]
+FIRST: tuple[Method, ...] = (plan_ahead, climb_best, climb_constants, climb_grid)
+"""Methods that run once, quickest first."""
+AGAIN: tuple[Method, ...] = (shake, climb_gradients, swap)
+"""Methods that use randomness, and run in turn until they no longer help."""
+PATIENCE = 6
+"""The search ends when the methods of `AGAIN` were in vain this often in a row."""
 
 
 def search_plans(
@@ -30,23 +35,48 @@ def search_plans(
     start: Trajectory | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> None:
-    """Look for good plans until the deadline (of time.monotonic) or until nothing helps; each goes to the sink."""
+    """Look for good plans until the deadline (of time.monotonic) or until nothing helps; each goes to the sink.
+
+    bounds: proven boxes, which narrow what is sampled; not needed. start: a plan to begin with.
+    """
     context = Context(
         problem, search_box(problem, bounds), deadline, sink, np.random.default_rng(seed), Merit.of(problem), tell
     )
     if start is not None:
         context.take(start, "start")
-    first = starts.constants(context, 8)
-    _, score = context.roll_out(first)
-    _improve_best(context, first, score.merit(context.merit.price), 2, "constant")
-    climbed, merits = ascend(context, starts.constants(context, 32), 200)
-    _improve_best(context, climbed, merits, 4, "gradient")
+        improve(context, start)
+    if fits(context):
+        search(context)
+    else:
+        search_windows(context)
 
 
-def _improve_best(context: Context, batch: Decisions, merits: Array, count: int, source: str) -> None:
-    """Improve the best plans of a batch, one after the other."""
-    for which in np.argsort(-merits)[:count]:
-        if context.expired:
+def search(context: Context) -> None:
+    """Every method on the whole horizon."""
+    for method in FIRST:
+        _run(method, context)
+    if not context.found:
+        _run(repair, context)
+    vain = 0
+    while vain < PATIENCE and not context.expired:
+        helped = [_run(method, context) for method in AGAIN]
+        vain = 0 if any(helped) else vain + 1
+
+
+def search_windows(context: Context) -> None:
+    """A plan from receding windows, then every method in windows of it, again and again while that helps."""
+    _run(plan_ahead, context)
+    while not context.expired and context.best is not None:
+        before = context.best_merit
+        sweep(context, improve(context, context.best), search)
+        if context.best_merit <= before:
             return
-        plan = context.offer(batch.take(np.array([which])), source)
-        TrustRegion(context, plan, "trust region").run()
+
+
+def _run(method: Method, context: Context) -> bool:
+    """Run a method if there is time; True if it found a better plan."""
+    before = context.best_merit
+    if not context.expired:
+        method(context)
+        context.say(f"{method.__name__}: merit {context.best_merit:.10g}")
+    return context.best_merit > before

@@ -1,0 +1,93 @@
+"""Improving one plan by linear programs: as a whole if it is short, window by window if it is long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from reluplan.primal.context import Context
+from reluplan.primal.pattern_walk import walk_patterns
+from reluplan.primal.position import MARGIN, Position
+from reluplan.primal.trust_region import TrustRegion
+from reluplan.primal.windows import cut_out, splice, window_context
+from reluplan.simulate import Trajectory
+
+MOST_COLUMNS = 3000
+MOST_STEPS = 150
+"""Simplex time grows with the square of the horizon: a linear program gets no larger than this."""
+MIXED_STEPS = 20
+"""Trust-region steps with integer columns in one climb."""
+
+
+def improve(context: Context, plan: Trajectory) -> Trajectory:
+    """The plan of highest merit that linear programs reach from this one."""
+    return climb(context, plan) if fits(context) else sweep(context, plan, lambda part: climb_best(part))
+
+
+def climb_best(context: Context) -> None:
+    """Climb from the best plan so far."""
+    if context.best is not None:
+        climb(context, context.best)
+
+
+def climb(context: Context, plan: Trajectory, margin: float = MARGIN) -> Trajectory:
+    """Trust-region steps, then a walk from pattern to pattern, and both again as long as that gains.
+
+    If there are discrete variables, trust-region steps that may change them come first.
+    """
+    position = Position(context, plan, margin=margin)
+    while not context.expired:
+        before = position.value
+        if context.box.any_discrete:
+            TrustRegion(position, integers=True).run(MIXED_STEPS)
+        TrustRegion(position).run()
+        walk_patterns(position)
+        if not position.is_gain(position.value - before):
+            break
+    return position.plan
+
+
+def longest_window(context: Context) -> int:
+    """How many steps fit into one linear program."""
+    problem = context.problem
+    columns = len(problem.input_variables) + len(problem.reward.terms) + len(problem.constraints)
+    return max(10, min(MOST_STEPS, MOST_COLUMNS // max(1, columns)))
+
+
+def fits(context: Context) -> bool:
+    """Whether the whole horizon fits into one linear program."""
+    return context.problem.horizon <= longest_window(context)
+
+
+def sweep(context: Context, plan: Trajectory, search: Callable[[Context], None]) -> Trajectory:
+    """Search in overlapping windows in turn, each between the states where it begins and ends now.
+
+    `search` improves the best plan of the context of one window.
+    """
+    for first, last in _windows(context, plan):
+        old = cut_out(plan, first, last)
+        end = None if last == plan.horizon else old.states[-1]
+        part = window_context(context, first, last - first, old.states[0] if first else None, end)
+        part.take(old, "window")
+        search(part)
+        if part.best is not None and part.merit_of(part.best) > part.merit_of(old):
+            trial = splice(context.problem, plan, part.best, first)
+            context.take(trial, "window")
+            plan = max(plan, trial, key=context.merit_of)
+    return plan
+
+
+def _windows(context: Context, plan: Trajectory) -> Iterator[tuple[int, int]]:
+    """Overlapping windows in order; one that looks like the one before (a steady stretch) is left out."""
+    length = longest_window(context)
+    for first in range(0, max(1, plan.horizon - length // 2), max(1, length // 2)):
+        last = min(first + length, plan.horizon)
+        if context.expired:
+            return
+        if first == 0 or not _same(cut_out(plan, first, last), cut_out(plan, first - length // 2, last - length // 2)):
+            yield first, last
+
+
+def _same(a: Trajectory, b: Trajectory) -> bool:
+    return bool(np.allclose(a.states, b.states, atol=1e-7) and np.allclose(a.actions, b.actions, atol=1e-7))
