@@ -33,9 +33,9 @@ def tiny_problem(seed: int) -> Problem:
     return random_problem(rng, relus=int(rng.integers(1, 4)), horizon=int(rng.integers(1, 3)), auxiliary=seed % 5 == 0)
 
 
-def assert_matches(problem: Problem, best: float | None, solver: str = "highs") -> None:
+def assert_matches(problem: Problem, best: float | None, solver: str = "highs", method: str = "base") -> None:
     """The plan is as good as brute force says, the bound is not below it, and the plan re-simulates."""
-    result = plan(problem, method="base", solver=solver, gap=GAP, threads=1)
+    result = plan(problem, method=method, solver=solver, gap=GAP, threads=1)
     if best is None:
         assert result.status == "infeasible"
         return
@@ -53,6 +53,12 @@ def assert_matches(problem: Problem, best: float | None, solver: str = "highs") 
 def test_plans_equal_brute_force(seed: int) -> None:
     problem = tiny_problem(seed)
     assert_matches(problem, optimum(problem))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 6, 7, 8, 9, 10, 11, 12, 13, 14])
+def test_the_default_method_equals_brute_force(seed: int) -> None:
+    problem = tiny_problem(seed)
+    assert_matches(problem, optimum(problem), method="auto")
 
 
 @pytest.mark.parametrize("solver", SOLVER_NAMES)
@@ -173,7 +179,7 @@ def test_an_interrupt_during_bounds_leaves_an_honest_result(monkeypatch: pytest.
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("reluplan.planner.reachable_bounds", stop)
+    monkeypatch.setattr("reluplan.methods.base.reachable_bounds", stop)
     result = plan(rounding_problem())
     assert result.status == "no_plan"
     assert result.bound is None
@@ -262,7 +268,7 @@ def test_a_plan_survives_an_error_after_it(monkeypatch: pytest.MonkeyPatch) -> N
     def fail(*_: object) -> None:
         raise SolverError("the solver broke")
 
-    monkeypatch.setattr("reluplan.planner._finish", fail)
+    monkeypatch.setattr("reluplan.methods.whole_model._finish", fail)
     result = plan(rounding_problem())
     assert result.trajectory is not None
     assert any("the solver broke" in note for note in result.fields["notes"])

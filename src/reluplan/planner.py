@@ -55,13 +55,16 @@ def plan(
     potentials with `interval_count` intervals per ReLU (computed, or given as `potentials`), "auto" searches for a plan
     first and then proves it piece by piece. start: a plan to begin from, as `simulate` returns it.
     gap: `optimal` means bound − reward <= gap · max(1, |reward|); below 2e-6 it cannot be reached. threads: all cores
-    by default. big_m: only to reproduce the published baseline. clock: started earlier, if the limit counts from there.
+    by default. big_m: only to reproduce the published baseline, by "base". clock: started earlier, if the limit counts
+    from there.
 
     >>> from reluplan import Problem, plan
     >>> result = plan(Problem.load("examples/tanks/problem.toml"), horizon=4)
     >>> result.status
     'optimal'
     """
+    if big_m is not None and method == "auto":
+        method = "base"
     options = PlanOptions(method, solver, time_limit, gap, threads, seed, big_m, interval_count, potentials, start)
     _check_options(options)
     problem = problem if horizon is None else problem.with_horizon(horizon)
@@ -77,6 +80,8 @@ def plan(
         run.note(str(error))
     except OutOfTimeError as error:
         run.note(str(error))
+    except InputError:
+        raise
     except Exception as error:
         if run.best is None and math.isinf(run.bound):
             raise
@@ -100,7 +105,7 @@ def _check_options(options: PlanOptions) -> None:
         raise InputError(f"the number of threads must be at least 1, got {options.threads}")
     if options.interval_count < 1:
         raise InputError(f"the number of intervals must be at least 1, got {options.interval_count}")
-    if options.big_m is not None and options.method != "base":
+    if options.big_m is not None and options.method == "potentials":
         raise InputError("--big-m goes with --method base only")
     if options.big_m is not None and not 0.0 < options.big_m < math.inf:
         raise InputError(f"--big-m must be a positive number, got {options.big_m:g}")

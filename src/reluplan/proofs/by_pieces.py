@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 
 VALUATIONS = 3
 """Proposals of λ in one round."""
-FIRST_BUDGET = 64
+FIRST_BUDGET, SMALLEST_RADIUS = 64, 0.01
 PATIENCE = 0.2
 """Windows grow until one of them takes this share of the time that is left."""
 SETTLING = 20
@@ -70,7 +70,7 @@ class _Rounds:
         narrowed_at = math.inf
         try:
             while time.monotonic() < deadline:
-                self.spans = partition(self.known.plan, self.known.bounds.unstable.sum(axis=1), self.budget)
+                self.spans = self._partition()
                 best, settled = self._value_boundaries(deadline)
                 gap = best.total - self.reward
                 if gap <= self.known.tolerance:
@@ -80,13 +80,19 @@ class _Rounds:
                     self.is_narrowing, narrowed_at = True, gap
                 elif self.is_narrowing:
                     self.is_narrowing = False
-                elif settled:
-                    if max(part.seconds for part in best.parts) > PATIENCE * (deadline - time.monotonic()):
-                        return
-                    self.budget *= 2
-                    self.radius = 0.25
+                elif settled and not self._grow(best, deadline):
+                    return
         except InfeasibleError:
             self.known.offer(self.reward, 0.0, "pieces: no better plan is left")
+
+    def _partition(self) -> list[Span]:
+        return partition(self.known.plan, self.known.bounds.unstable.sum(axis=1), self.budget)
+
+    def _grow(self, best: Valuation, deadline: float) -> bool:
+        """Let windows have twice the binaries; False if that changes nothing, or some MILP is slow already."""
+        self.budget, self.radius = 2 * self.budget, 0.25
+        slowest = max(part.seconds for part in best.parts)
+        return self._partition() != self.spans and slowest <= PATIENCE * (deadline - time.monotonic())
 
     def _costates(self, deadline: float) -> Array:
         """λ for every step; beyond the LP's horizon the plan rests, and so do they."""
@@ -118,13 +124,13 @@ class _Rounds:
         """Lower the total by moving λ; the best valuation, and whether the cuts say that little more is to be had."""
         pieces = self._decompose()
         best = self._start(pieces, deadline)
-        scale, settled = self._scale(best.values), False
-        for _ in range(0 if self.is_narrowing else VALUATIONS):
+        scale, settled = self._scale(best.values), bool((pieces.groups() < 0).all())
+        for _ in range(0 if self.is_narrowing or settled else VALUATIONS):
             if time.monotonic() > deadline or best.total <= self.reward + self.known.tolerance:
                 break
             values, promised = pieces.propose(best.values, self.radius * scale)
             expected = best.total - promised
-            settled = expected < 0.1 * (best.total - self.reward)
+            settled = not expected >= 0.1 * (best.total - self.reward) or self.radius < SMALLEST_RADIUS
             if settled:
                 break
             trial = self._require(pieces.evaluate(values, deadline, self._precision(best)))

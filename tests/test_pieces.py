@@ -1,0 +1,218 @@
+"""The proof by pieces: whatever the values, the windows and the boxes, no bound is below the optimum."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from brute_force import optimum
+from random_problems import random_problem
+from reluplan.bounds.reach import HorizonBounds, reachable_bounds
+from reluplan.bounds.tighten import tighten_window
+from reluplan.check import check
+from reluplan.errors import InfeasibleError
+from reluplan.milp.unroll import unroll
+from reluplan.polish import extract
+from reluplan.problem import Problem
+from reluplan.proofs import by_pieces
+from reluplan.proofs.by_boxes import BoxProof
+from reluplan.proofs.by_pieces import PieceProof
+from reluplan.proofs.costates import costates
+from reluplan.proofs.decomposition import Decomposition
+from reluplan.proofs.knowledge import Knowledge
+from reluplan.proofs.partition import partition, resting_steps
+from reluplan.proofs.pieces import Span, cut_piece, narrow, window_hull
+from reluplan.run import Clock, Run
+from reluplan.simulate import Trajectory, simulate
+from reluplan.solvers.base import SolveOptions
+from reluplan.solvers.highs import HighsSolver
+from reluplan.solvers.pool import WorkerPool
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[WorkerPool]:
+    with WorkerPool("highs", 2) as workers:
+        yield workers
+
+
+def small_problem(seed: int, horizon: int = 2) -> Problem:
+    rng = np.random.default_rng(seed)
+    return random_problem(rng, relus=2, horizon=horizon)
+
+
+def best_plan(problem: Problem, bounds: HorizonBounds, gap: float) -> Trajectory | None:
+    model = unroll(problem, bounds)
+    solution = HighsSolver().solve(model.model, SolveOptions(gap=gap)).solution
+    found = None if solution is None else extract(model, solution)
+    return found if found is not None and check(problem, found).ok else None
+
+
+def solved(seed: int) -> tuple[Problem, HorizonBounds, Trajectory] | None:
+    """A problem with a plan (as good as a loose gap makes it), or None if it has none or none was found."""
+    problem = small_problem(seed)
+    try:
+        bounds = reachable_bounds(problem)
+    except InfeasibleError:
+        return None
+    found = best_plan(problem, bounds, gap=0.5)
+    return None if found is None else (problem, bounds, found)
+
+
+SPANS = ([Span(0, 1), Span(1, 1)], [Span(0, 1, 2)], [Span(0, 2)])
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10_000), which=st.integers(0, len(SPANS) - 1), size=st.sampled_from([0.0, 0.3, 3.0]))
+def test_any_values_and_windows_prove_a_bound(pool: WorkerPool, seed: int, which: int, size: float) -> None:
+    case = solved(seed)
+    if case is None:
+        return
+    problem, bounds, found = case
+    pieces = tuple(cut_piece(problem, bounds, span) for span in SPANS[which])
+    decomposition = Decomposition(pieces, found, pool, np.random.default_rng(seed))
+    values = np.random.default_rng(seed).normal(size=(len(pieces) + 1, len(problem.states))) * size
+    valuation = decomposition.evaluate(decomposition.settle(values), time.monotonic() + 60.0, 1e-3)
+    best = optimum(problem)
+    assert best is not None
+    assert not valuation.infeasible
+    assert valuation.total >= best - 1e-9
+    if len(pieces) == 1 and pieces[0].span.count == 1:
+        assert valuation.total == pytest.approx(best, abs=1e-2)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10_000))
+def test_the_whole_proof_stays_above_the_optimum(pool: WorkerPool, seed: int) -> None:
+    """A poor plan makes the boxes of better plans matter: the optimum must stay inside."""
+    case = solved(seed)
+    if case is None:
+        return
+    problem, bounds, found = case
+    run = Run(problem, Clock(60.0), 1e-5)
+    run.offer_plan(found, "test")
+    known = Knowledge(run, bounds, pool, 0)
+    BoxProof().improve(known, time.monotonic() + 60.0)
+    PieceProof().improve(known, time.monotonic() + 60.0)
+    best = optimum(problem)
+    assert best is not None
+    assert run.bound >= best - 1e-9
+    assert not any("dropped" in note for note in run.notes)
+    if best > found.total_reward + 1e-3:
+        better = best_plan(problem, bounds, gap=1e-6)
+        if better is not None:
+            assert_inside(known.bounds, better, problem)
+
+
+def assert_inside(bounds: HorizonBounds, better: Trajectory, problem: Problem) -> None:
+    slack = 1e-5
+    inputs = np.hstack([better.states[:-1], better.actions, better.auxiliaries[:-1]])
+    units = problem.dynamics.preactivations(inputs)
+    for values, low, high in (
+        (better.states, bounds.state_lower, bounds.state_upper),
+        (better.actions, bounds.action_lower, bounds.action_upper),
+        (units, bounds.unit_lower, bounds.unit_upper),
+    ):
+        assert (values >= low - slack).all()
+        assert (values <= high + slack).all()
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_narrowed_boxes_keep_every_plan_above_the_floor(seed: int) -> None:
+    """Simulated plans whose reward reaches the floor lie inside the boxes that the LP leaves."""
+    case = solved(seed)
+    if case is None:
+        return
+    problem, bounds, found = case
+    piece = cut_piece(problem, bounds, Span(0, problem.horizon))
+    floor = found.total_reward - 0.1
+    model = by_pieces._at_least(piece.plan_model.model, floor)
+    try:
+        narrowed = tighten_window(piece.plan_model, model, piece.bounds)
+    except InfeasibleError:
+        pytest.fail("the plan itself is above the floor")
+    assert_inside(narrowed, found, problem)
+    assert (narrowed.state_upper - narrowed.state_lower <= bounds.state_upper - bounds.state_lower + 1e-9).all()
+
+
+def test_the_goal_cuts_only_the_last_window() -> None:
+    """Windows that end before the horizon, or are repeated, do not know the goal; the last one does."""
+    problem, bounds, _ = next(case for case in map(solved, range(50)) if case is not None and case[0].goal)
+    assert cut_piece(problem, bounds, Span(1, 1)).problem.goal == problem.goal
+    assert cut_piece(problem, bounds, Span(0, 2)).problem.goal == problem.goal
+    assert cut_piece(problem, bounds, Span(0, 1)).problem.goal == ()
+    assert cut_piece(problem, bounds, Span(0, 1, 2)).problem.goal == ()
+    assert cut_piece(problem, bounds, Span(1, 1)).problem.initial_constraints == ()
+
+
+def test_hulls_contain_windows_and_narrowing_intersects() -> None:
+    bounds = reachable_bounds(small_problem(3, horizon=6))
+    span = Span(1, 2, 2)
+    hull = window_hull(bounds, span)
+    for start in span.starts():
+        assert (hull.state_lower <= bounds.state_lower[start : start + 3]).all()
+        assert (hull.unit_upper >= bounds.unit_upper[start : start + 2]).all()
+    again = narrow(bounds, [span], [hull])
+    assert (again.state_lower == bounds.state_lower).all()
+    assert (again.unit_upper == bounds.unit_upper).all()
+
+
+@given(
+    horizon=st.integers(1, 80), rest=st.integers(0, 80), budget=st.integers(1, 100), seed=st.integers(0, 100),
+)  # fmt: skip
+def test_partitions_cover_every_step_once(horizon: int, rest: int, budget: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    states = np.cumsum(rng.normal(size=(horizon + 1, 2)), axis=0)
+    states[min(rest, horizon) :] = states[min(rest, horizon)]
+    found = Trajectory(states, np.zeros((horizon, 1)), np.zeros((horizon + 1, 0)), np.zeros(horizon))
+    spans = partition(found, rng.integers(0, 20, horizon), budget)
+    assert [step for span in spans for step in range(span.first, span.end)] == list(range(horizon))
+    begin, end = resting_steps(found)
+    assert 0 <= begin <= end <= horizon
+
+
+def test_costates_are_marginal_values() -> None:
+    """With the LP's own optimum as the plan, a little more of s_2 is worth λ_2 a unit (where the LP is smooth)."""
+    from reluplan.network import ReluNetwork
+    from reluplan.piecewise import PiecewiseLinear
+    from reluplan.problem import Variable
+
+    network = ReluNetwork.sequential([[[0.9, 1.0]]], [[0.0]])
+    problem = Problem(
+        "decay", 4, (Variable("s", "continuous", -100.0, 100.0),), (Variable("a", "continuous", -1.0, 1.0),), (),
+        np.zeros(1), np.zeros(1), network, PiecewiseLinear(np.array([0.0, -0.5, 1.0])),
+    )  # fmt: skip
+    best = simulate(problem, np.zeros(1), np.ones((4, 1)))
+    values = costates(problem, reachable_bounds(problem), best, 4, 10.0)
+    # R_t = s_{t+1} − a_t / 2: a unit of s_2 earns 1 + 0.9 + 0.9² + 0.9³ when it appears at s_2
+    assert values[:, 0] == pytest.approx([0.0, 3.439, 2.71, 1.9, 1.0])
+
+
+def test_a_resting_plan_is_proven_for_any_horizon(pool: WorkerPool) -> None:
+    """From 5, move by at most 1 a step towards 0 and stay: the same few MILPs prove 20 or 2,000 steps."""
+    from reluplan.network import ReluNetwork
+    from reluplan.piecewise import PiecewiseLinear
+    from reluplan.problem import Variable
+
+    network = ReluNetwork.sequential([[[1.0, 1.0]]], [[0.0]])
+    distance = PiecewiseLinear.maximum(
+        [PiecewiseLinear(np.array([0, 0, 1.0])), PiecewiseLinear(np.array([0, 0, -1.0]))]
+    )
+    for horizon in (20, 2_000):
+        problem = Problem(
+            "home", horizon, (Variable("s", "continuous", -10.0, 10.0),), (Variable("a", "continuous", -1.0, 1.0),), (),
+            np.full(1, 5.0), np.full(1, 5.0), network, -distance,
+        )  # fmt: skip
+        actions = np.zeros((horizon, 1))
+        actions[:5] = -1.0
+        run = Run(problem, Clock(60.0), 1e-4)
+        run.offer_plan(simulate(problem, np.full(1, 5.0), actions), "test")
+        PieceProof().improve(Knowledge(run, reachable_bounds(problem), pool, 0), time.monotonic() + 60.0)
+        assert run.best is not None
+        assert run.best.total_reward == -10.0
+        assert run.is_proven
