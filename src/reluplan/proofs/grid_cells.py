@@ -1,0 +1,97 @@
+"""Grids of boxes over the state space."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise, product
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+ABSENT = -1e300
+"""The value of a node that belongs to no cell in use."""
+
+PRESENT = -1e100
+"""Values above this are real ones; interpolation between absent and real nodes stays far below."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """A tensor grid: increasing lines for each state; node (i_1, .., i_n) stands where lines i_1, .., i_n cross, and
+    cell (i_1, .., i_n) is the box from that node to the next ones."""
+
+    lines: tuple[Array, ...]
+
+    @classmethod
+    def even(cls, lower: Array, upper: Array, counts: Sequence[int], breakpoints: Sequence[Array]) -> Grid:
+        """About counts[i] equal cells along state i, with a line at every breakpoint inside."""
+        return cls(tuple(map(_even_lines, lower.tolist(), upper.tolist(), counts, breakpoints)))
+
+    @property
+    def dimension(self) -> int:
+        return len(self.lines)
+
+    @cached_property
+    def strides(self) -> Index:
+        """Flat node number = indices @ strides."""
+        counts = [len(line) for line in self.lines]
+        return np.array([int(np.prod(counts[i + 1 :])) for i in range(len(counts))], dtype=np.int64)
+
+    @property
+    def node_count(self) -> int:
+        return int(np.prod([len(line) for line in self.lines]))
+
+    @property
+    def cells(self) -> Index:
+        """Every cell, (C, n)."""
+        return np.array(list(np.ndindex(*(len(line) - 1 for line in self.lines))), dtype=np.int64)
+
+    @property
+    def nodes(self) -> Array:
+        """The position of every node, (node_count, n)."""
+        return np.stack(np.meshgrid(*self.lines, indexing="ij"), axis=-1).reshape(-1, self.dimension)
+
+    @cached_property
+    def corner_steps(self) -> Index:
+        """From a cell's first node to each of its 2^n corners, in indices, (2^n, n)."""
+        return np.array(list(product((0, 1), repeat=self.dimension)), dtype=np.int64)
+
+    def boxes(self, cells: Index) -> tuple[Array, Array]:
+        """The boxes of some cells, two arrays (C, n)."""
+        lower = np.stack([line[cells[:, i]] for i, line in enumerate(self.lines)], axis=1)
+        upper = np.stack([line[cells[:, i] + 1] for i, line in enumerate(self.lines)], axis=1)
+        return lower, upper
+
+    def corner_nodes(self, cells: Index) -> Index:
+        """Flat numbers of the corners of cells, (C, 2^n)."""
+        return np.asarray((cells @ self.strides)[:, None] + self.corner_steps @ self.strides)
+
+    def cover(self, lower: Array, upper: Array) -> tuple[Index, Index]:
+        """First cell and number of cells, (B, n) each, that cover boxes inside the grid."""
+        first, count = np.empty(lower.shape, dtype=np.int64), np.empty(lower.shape, dtype=np.int64)
+        for i, line in enumerate(self.lines):
+            first[:, i] = np.clip(np.searchsorted(line, lower[:, i], "right") - 1, 0, len(line) - 2)
+            last = np.clip(np.searchsorted(line, upper[:, i], "left"), first[:, i] + 1, len(line) - 1)
+            count[:, i] = last - first[:, i]
+        return first, count
+
+    def halved(self) -> Grid:
+        """The grid with a line in the middle of every two; cell i becomes cells 2i and 2i + 1 along each state."""
+        return Grid(tuple(np.sort(np.concatenate([line, 0.5 * (line[1:] + line[:-1])])) for line in self.lines))
+
+
+def _even_lines(lower: float, upper: float, count: int, breakpoints: Array) -> Array:
+    if not lower < upper:
+        upper = lower + max(1e-9, 1e-9 * abs(lower))
+    width = (upper - lower) / count
+    inside = breakpoints[(breakpoints > lower) & (breakpoints < upper)]
+    knots = np.concatenate([[lower], inside, [upper]])
+    parts = [
+        np.linspace(a, b, max(1, int(np.ceil((b - a) / width - 1e-6))) + 1)[:-1] for a, b in pairwise(knots.tolist())
+    ]
+    return np.append(np.concatenate(parts), upper)

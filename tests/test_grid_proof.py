@@ -1,0 +1,236 @@
+"""Grid bounds lie above the optimum and above every simulated plan, and come down to it on finer grids."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import time
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import brute_force
+from random_problems import random_function, random_network, random_problem
+from reluplan.bounds.reach import HorizonBounds, reachable_bounds
+from reluplan.check import check
+from reluplan.errors import InfeasibleError
+from reluplan.expression import Constraint
+from reluplan.network import ReluNetwork
+from reluplan.piecewise import PiecewiseLinear
+from reluplan.problem import Problem, Variable
+from reluplan.proofs import grid
+from reluplan.proofs.grid import grid_applies, grid_bound
+from reluplan.proofs.grid_cells import Grid
+from reluplan.proofs.grid_model import grid_model
+from reluplan.simulate import simulate
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@pytest.fixture(autouse=True)
+def small_first_grids(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grid, "FIRST_CELLS", {1: 8, 2: 6, 3: 3})
+
+
+def proven(
+    problem: Problem,
+    incumbent: float | None = None,
+    sweeps: int = 2,
+    workers: int = 1,
+    bounds: HorizonBounds | None = None,
+) -> list[tuple[float, float]]:
+    """The bounds offered by the first sweeps."""
+    offers: list[tuple[float, float]] = []
+
+    def offer(value: float, margin: float) -> None:
+        offers.append((value, margin))
+        if len(offers) == sweeps:
+            raise StopIteration
+
+    reached = bounds or reachable_bounds(problem)
+    with contextlib.suppress(StopIteration):
+        grid_bound(problem, reached, incumbent, math.inf, offer, lambda _: None, workers=workers)
+    return offers
+
+
+def continuous_problem(rng: np.random.Generator, relus: int, horizon: int) -> Problem:
+    """A random problem with continuous states; reward and constraints read s, a and s'."""
+    problem = random_problem(rng, relus, horizon)
+    states = tuple(dataclasses.replace(v, kind="continuous", lower=-4.0, upper=4.0) for v in problem.states)
+    return dataclasses.replace(problem, states=states)
+
+
+@settings(max_examples=6, deadline=None)
+@given(seeds)
+def test_bounds_lie_above_the_optimum_with_and_without_an_incumbent(seed: int) -> None:
+    problem = continuous_problem(np.random.default_rng(seed), relus=1, horizon=2)
+    best = brute_force.optimum(problem)
+    assume(best is not None)
+    assert best is not None
+    for incumbent in (None, best - 0.5, best):
+        for value, margin in proven(problem, incumbent):
+            assert value + margin >= best - 1e-6
+            assert 0.0 <= margin < 1e-6
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds)
+def test_no_simulated_plan_beats_the_bounds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = dataclasses.replace(continuous_problem(rng, relus=8, horizon=5), goal=())
+    try:
+        bounds = reachable_bounds(problem)
+    except InfeasibleError:
+        return
+    best = best_sampled(problem, rng)
+    incumbent = None if best is None or rng.random() < 0.5 else best - rng.uniform(0.0, 0.5)
+    offers = proven(problem, incumbent, bounds=bounds)
+    assert best is None or all(value + margin >= best - 1e-6 for value, margin in offers)
+
+
+def best_sampled(problem: Problem, rng: np.random.Generator) -> float | None:
+    lower, upper = problem.box(problem.actions)
+    discrete = np.array([v.is_discrete for v in problem.actions])
+    best: float | None = None
+    for _ in range(60):
+        actions = rng.uniform(lower, upper, (problem.horizon, len(lower)))
+        actions = np.where(rng.random(actions.shape) < 0.4, np.where(actions > 0.2, upper, lower), actions)
+        actions = np.where(discrete, np.round(actions), actions)
+        start = rng.uniform(problem.initial_lower, problem.initial_upper)
+        trajectory = simulate(problem, start, actions)
+        if check(problem, trajectory).max_violation <= 0.0 and (best is None or trajectory.total_reward > best):
+            best = trajectory.total_reward
+    return best
+
+
+def drift(horizon: int = 6) -> Problem:
+    """s' = |s| − 0.5 + a, |a| <= 0.25, reward −|s' − 0.3| − 0.1 |a|: a kink in the dynamics and one in the reward."""
+    network = ReluNetwork.sequential(
+        [[[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]], [[1.0, 1.0, 1.0, -1.0]]], [[0.0] * 4, [-0.5]]
+    )
+    next_state, action = PiecewiseLinear.variable(2, 3), PiecewiseLinear.variable(1, 3)
+    target = next_state - PiecewiseLinear.constant_of(0.3, 3)
+    distance = PiecewiseLinear.maximum([target, -target])
+    effort = PiecewiseLinear.maximum([action, -action])
+    return Problem(
+        "drift", horizon, (Variable("s", "continuous", -3.0, 3.0),), (Variable("a", "continuous", -0.25, 0.25),), (),
+        np.full(1, 2.0), np.full(1, 2.0), network, -distance - effort * 0.1,
+    )  # fmt: skip
+
+
+def best_on_a_lattice(problem: Problem) -> float:
+    """The best of all plans whose actions are multiples of 1/40: a lower bound of the optimum."""
+    levels = np.linspace(-0.25, 0.25, 21)
+    actions = np.stack(np.meshgrid(*[levels] * problem.horizon, indexing="ij"), axis=-1).reshape(-1, problem.horizon)
+    state, total = np.tile(problem.initial_lower, (len(actions), 1)), np.zeros(len(actions))
+    for t in range(problem.horizon):
+        inputs = np.hstack([state, actions[:, t : t + 1]])
+        state = problem.dynamics.forward(inputs)
+        total += problem.reward.evaluate(np.hstack([inputs, state]))
+    return float(total.max())
+
+
+def test_finer_grids_approach_the_optimum() -> None:
+    problem = drift(4)
+    best = best_on_a_lattice(problem)
+    values = [value for value, _ in proven(problem, None, sweeps=6)]
+    assert best <= values[-1]
+    assert values[-1] - best < 0.25 * (values[0] - best)
+    assert values[-1] - best < 0.03
+
+
+def test_an_incumbent_narrows_the_search_and_ends_it_when_nothing_better_is_left() -> None:
+    problem = drift(4)
+    best = best_on_a_lattice(problem)
+    values = [value for value, _ in proven(problem, best, sweeps=8)]
+    assert best <= values[-1] < best + 0.02
+    assert proven(problem, best + 1.0, sweeps=8)[-1][0] == best + 1.0
+
+
+def test_two_states_with_a_goal_and_constraints_and_threads() -> None:
+    rng = np.random.default_rng(5)
+    problem = continuous_problem(rng, relus=6, horizon=4)
+    while len(problem.states) < 2:
+        problem = continuous_problem(rng, relus=6, horizon=4)
+    goal = Constraint(PiecewiseLinear.variable(0, problem.layout.width), False, "s0 <= 0")
+    problem = dataclasses.replace(problem, goal=(goal,), constraints=())
+    alone, together = proven(problem, sweeps=2), proven(problem, sweeps=2, workers=2)
+    assert alone == together
+    best = best_sampled(problem, rng)
+    assert best is None or all(value + margin >= best - 1e-6 for value, margin in alone)
+
+
+def test_three_states() -> None:
+    rng = np.random.default_rng(1)
+    states = tuple(Variable(f"s{i}", "continuous", -2.0, 2.0) for i in range(3))
+    width = 3 + 1 + 3
+    problem = Problem(
+        "three", 3, states, (Variable("a", "continuous", -1.0, 1.0),), (), np.zeros(3), np.zeros(3),
+        random_network(rng, 4, [4], 3), random_function(rng, list(range(width)), width),
+    )  # fmt: skip
+    best = best_sampled(problem, rng)
+    assert best is not None
+    offers = proven(problem, best, sweeps=2)
+    assert all(value + margin >= best for value, margin in offers)
+
+
+def test_only_few_continuous_states_without_auxiliaries_are_taken() -> None:
+    problem = drift()
+    assert grid_applies(problem)
+    assert not grid_applies(dataclasses.replace(problem, states=(Variable("s", "integer", -3.0, 3.0),)))
+    assert not grid_applies(dataclasses.replace(problem, auxiliaries=(Variable("x", "continuous", 0.0, 1.0),)))
+    assert not grid_applies(dataclasses.replace(problem, states=problem.states * 4))
+
+
+def test_a_deadline_in_the_past_offers_nothing() -> None:
+    offers: list[float] = []
+    told: list[str] = []
+    problem = drift()
+    grid_bound(
+        problem, reachable_bounds(problem), None, time.monotonic() - 1.0, lambda v, _: offers.append(v), told.append
+    )
+    assert not [value for value in offers if math.isfinite(value)]
+    assert told
+
+
+def test_ctrl_c_passes_through() -> None:
+    def interrupt(value: float, margin: float) -> None:
+        raise KeyboardInterrupt
+
+    problem = drift()
+    with pytest.raises(KeyboardInterrupt):
+        grid_bound(problem, reachable_bounds(problem), None, math.inf, interrupt, lambda _: None)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds)
+def test_the_model_of_a_step_splits_the_reward_without_loss(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = continuous_problem(rng, relus=4, horizon=2)
+    model = grid_model(problem)
+    layout, n = problem.layout, len(problem.states)
+    inputs = rng.uniform(-1, 1, (20, layout.input_count))
+    outputs = model.network.forward(inputs)
+    following = problem.dynamics.forward(inputs)
+    w = np.hstack([inputs, following])
+    rest = outputs[:, n] if model.has_rest else 0.0
+    np.testing.assert_allclose(outputs[:, :n], following, atol=1e-9)
+    np.testing.assert_allclose(model.rewards_at(following) + rest, problem.reward.evaluate(w), atol=1e-9)
+    for k, constraint in enumerate(problem.constraints):
+        np.testing.assert_allclose(outputs[:, n + model.has_rest + k], constraint.function.evaluate(w), atol=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds)
+def test_node_rewards_lie_below_their_interpolation(seed: int) -> None:
+    """Along one state: between neighbouring lines the reward is at most the chord."""
+    rng = np.random.default_rng(seed)
+    problem = dataclasses.replace(drift(), reward=random_function(rng, [2], 3, depth=1))
+    model = grid_model(problem)
+    (line,) = Grid.even(np.full(1, -3.0), np.full(1, 3.0), [7], model.breakpoints).lines
+    at = rng.uniform(-3.0, 3.0, 200)
+    chord = np.interp(at, line, model.rewards_at(line[:, None]))
+    assert (model.rewards_at(at[:, None]) <= chord + 1e-12).all()
