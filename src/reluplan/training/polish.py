@@ -29,17 +29,21 @@ def polish(course: Course, settings: TrainingSettings, rng: np.random.Generator)
         tolerance_grad=1e-14, tolerance_change=1e-16,
     )  # fmt: skip
 
+    with torch.no_grad():
+        # torch drops curvature below 1e-10, which is all there is once the loss is small.
+        unit = float(course.objective.loss(net, inputs, targets)) or 1.0
+
     def closure() -> float:
         course.check_time()
         optimiser.zero_grad()
-        loss = course.objective.loss(net, inputs, targets)
+        loss = course.objective.loss(net, inputs, targets) / unit
         loss.backward()  # type: ignore[no-untyped-call]
         net.mask_gradients()
         return float(loss.detach())
 
     idle = 0
     for done in range(CHUNK, settings.polish + 1, CHUNK):
-        loss = float(optimiser.step(closure))  # type: ignore[no-untyped-call]
+        loss = unit * float(optimiser.step(closure))  # type: ignore[no-untyped-call]
         idle = 0 if course.record("polish", done, loss) else idle + 1
         if idle >= PATIENCE:
             break

@@ -19,7 +19,7 @@ class TrainingSettings:
     predicts: the network's output is s' ("next") or s' − s ("delta").
     epochs: passes over the data with AdamW, its rate falling to zero as a cosine; patience: passes without a better
     validation loss before that ends early; batch_size: chosen from the data if None. polish: iterations of L-BFGS
-    after that. exchange: idle units are moved to where the error is largest.
+    after that. exchange: with one hidden layer, idle units are moved to where the error is largest.
     prune: share of the weights that is set to zero. sparsity: weight of the L1 norm. stability: weight of the share
     of ReLUs that may switch within the box of the inputs.
     threads: the same number gives the same network; more than one pays for wide networks only.
@@ -68,11 +68,6 @@ class TrainingSettings:
             (0.0 < self.learning_rate < math.inf, "learning_rate", "a number above 0"),
             (0.0 <= self.prune < 1.0, "prune", "a share of at least 0 and below 1"),
         ]
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether accuracy is all that is asked for."""
-        return self.prune == self.sparsity == self.stability == 0.0
 
 
 def _is_nonnegative(value: float) -> bool:

@@ -73,7 +73,7 @@ def _start(
     net = DenseNet.random(inputs.shape[1], settings.hidden, targets.shape[1], settings.dense, rng)
     _ignore_inputs(net, torch.from_numpy(data.input_scaling.constant))
     net.refit_output(inputs[training], targets[training])
-    objective = Objective(settings.sparsity, settings.stability, lower, upper)
+    objective = Objective(0.0, 0.0, lower, upper)
     course = Course(
         net, objective, inputs[training], targets[training], inputs[validation], targets[validation]
     )  # fmt: skip
@@ -90,15 +90,21 @@ def _ignore_inputs(net: DenseNet, ignored: Tensor) -> None:
 
 
 def _run(course: Course, settings: TrainingSettings, rng: np.random.Generator) -> None:
-    fit(course, settings, rng, exchange=settings.exchange)
+    fit(course, settings, rng, exchange=settings.exchange and len(settings.hidden) == 1)
+    if settings.sparsity or settings.stability:
+        course.objective = dataclasses.replace(
+            course.objective, sparsity=settings.sparsity, stability=settings.stability
+        )  # fmt: skip
+        course.forget_best()
+        fit(course, _retraining(settings), rng, "regularise")
     if settings.sparsity:
+        course.objective = dataclasses.replace(course.objective, sparsity=0.0)  # the zeros stay; the rest may grow
         prune_negligible(course.net, course.inputs)
         _begin_again(course)
     if settings.prune:
         prune_share(course.net, course.inputs, settings.prune)
         _begin_again(course)
         fit(course, _retraining(settings), rng, "retrain")
-    course.objective = dataclasses.replace(course.objective, sparsity=0.0)  # the zeros stay; the rest need not shrink
     polish(course, settings, rng)
 
 
