@@ -33,6 +33,7 @@ def control(
     random_starts: Annotated[
         bool, typer.Option("--random-starts", help="Begin each episode anywhere within the problem's state bounds.")
     ] = False,
+    method: Annotated[str, typer.Option(help="auto, base or potentials, as in plan.")] = "auto",
     solver: Annotated[str, typer.Option(help="highs, scip, gurobi or cplex.")] = "highs",
     gap: Annotated[float, typer.Option(help="Proven when bound - reward <= gap * max(1, |reward|).")] = 1e-4,
     threads: Annotated[int | None, typer.Option(help="Solver threads; all cores by default.")] = None,
@@ -57,8 +58,8 @@ def control(
         check_writable(out.parent)
     system = OrderedSimulator(open_simulator(simulator, instance), loaded)
     controller = Controller(
-        loaded, lookahead=lookahead, steps=system.horizon if steps is None else steps, solver=solver, gap=gap,
-        time_limit_per_step=time_limit_per_step, threads=threads, seed=seed,
+        loaded, lookahead=lookahead, steps=system.horizon if steps is None else steps, method=method,
+        time_limit_per_step=time_limit_per_step, solver=solver, gap=gap, threads=threads, seed=seed,
     )  # fmt: skip
     with ending_like_ctrl_c():
         with ProgressView(clock, quiet) as view:

@@ -118,7 +118,7 @@ class Controller:
         try:
             result = plan(
                 window, time_limit=self._time_limit, method=self._method, solver=self._solver, gap=self._gap,
-                threads=self._threads, seed=self._seed,
+                threads=self._threads, seed=self._seed, start=rest,
             )  # fmt: skip
         except (SolverError, NumericalError):
             return None
