@@ -76,7 +76,7 @@ def grid_bound(
             while True:
                 value, margin = search.sweep()
                 tell(search.describe(value))
-                if incumbent is not None or np.isfinite(value):
+                if value < np.inf and (incumbent is not None or value > -np.inf):
                     offer(value if incumbent is None else max(value, incumbent), margin)
                 if value <= search.threshold or not search.refine():
                     return
@@ -131,8 +131,11 @@ class _Search:
     def _bound_at(self, t: int) -> float:
         """max F_t + V_t over the cells with values."""
         grid = self.pairs.grid
-        full = self.values[0].spread(grid.node_count)[grid.corner_nodes(grid.cells)].T
-        before = self.planes.at_corners(t, *(side.T for side in grid.boxes(grid.cells)))
+        pairs = self.backward.pairs
+        active = pairs.active(t)
+        cells = pairs.cells[active[pairs.runs(active)[0]]] if t < self.end else grid.cells
+        full = self.values[0].spread(grid.node_count)[grid.corner_nodes(cells)].T
+        before = self.planes.at_corners(t, *(side.T for side in grid.boxes(cells)))
         known = (full > PRESENT).all(axis=0)
         return float((full + before)[:, known].max(initial=-np.inf))
 

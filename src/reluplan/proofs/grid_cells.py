@@ -49,7 +49,7 @@ class Grid:
     @property
     def cells(self) -> Index:
         """Every cell, (C, n)."""
-        return np.array(list(np.ndindex(*(len(line) - 1 for line in self.lines))), dtype=np.int64)
+        return np.indices([len(line) - 1 for line in self.lines]).reshape(self.dimension, -1).T.copy()
 
     @property
     def nodes(self) -> Array:
