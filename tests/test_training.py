@@ -250,6 +250,12 @@ def test_piecewise_linear_dynamics_are_learned_in_physical_units(predicts: Any) 
     assert [state.name for state in result.report.states] == ["lower", "upper"]
 
 
+def test_layers_that_read_the_previous_one_only_learn_too() -> None:
+    result = train(TANKS, *NAMES, replace(QUICK, hidden=(12,), dense=False))
+    assert not result.network.output.weights[:, :3].any()
+    assert all(state.r2_next is not None and state.r2_next > 0.99 for state in result.report.states)
+
+
 @pytest.mark.parametrize("extra", [{}, {"prune": 0.4, "sparsity": 1e-4, "stability": 1e-3}])
 def test_the_same_seed_gives_the_same_network_and_report(extra: dict[str, Any]) -> None:
     chosen = replace(QUICK, epochs=8, polish=40, hidden=(5, 4), **extra)

@@ -26,6 +26,10 @@ ENDINGS = {
     "interrupted": "interrupted: these are the best weights so far",
     "time limit": "the time limit ended it: these are the best weights so far",
 }
+SHADES = ("0.97", "0.91")
+WIDE_RANGE = 30.0
+"""States whose errors differ by more than this share a logarithmic axis."""
+
 MOST_LINES = 8
 """States beyond this many share one colour in the picture."""
 
@@ -70,9 +74,7 @@ def print_training(report: TrainingReport, console: Console | None = None) -> No
     """The report in a screenful."""
     console = console or Console(highlight=False, markup=False, soft_wrap=True)
     rows = report.rows
-    console.print(
-        f"training   {ENDINGS[report.learning.ending]}, {report.seconds:.1f} s, {len(report.learning.points)} epochs and looks"
-    )
+    console.print(f"training   {ENDINGS[report.learning.ending]}, {report.seconds:.1f} s")
     console.print(
         f"rows       {rows['training']} to learn from, {rows['validation']} to stop by, {rows['test']} to judge by "
         f"(kept together: {report.split_by})"
@@ -140,9 +142,8 @@ def _plot_curves(report: TrainingReport, axes: Axes) -> None:
     seconds = [point.seconds for point in points]
     axes.plot(seconds, [point.training for point in points], color="#1f77b4", linewidth=1.2, label="training")
     axes.plot(seconds, [point.validation for point in points], color="#d62728", linewidth=1.2, label="validation")
-    for stage, begin, end in _stage_spans(report):
-        if stage != "fit":
-            axes.axvspan(begin, end, color="0.92", zorder=0)
+    for index, (stage, begin, end) in enumerate(_stage_spans(report)):
+        axes.axvspan(begin, end, color=SHADES[index % 2], zorder=0, linewidth=0)
         axes.text((begin + end) / 2.0, 0.98, stage, transform=axes.get_xaxis_transform(), ha="center", va="top",
                   color="0.4", fontsize=9)  # fmt: skip
     kept = report.learning.points[report.learning.kept]
@@ -151,8 +152,9 @@ def _plot_curves(report: TrainingReport, axes: Axes) -> None:
     axes.set_xlabel("seconds")
     axes.set_ylabel("loss (1: predicting the mean change)")
     axes.set_title("Learning curves")
+    _leave_room(axes)
     axes.grid(visible=True, which="major", alpha=0.3)
-    axes.legend(loc="lower left")
+    axes.legend(loc="upper center", ncols=3, bbox_to_anchor=(0.5, 0.94))
 
 
 def _stage_spans(report: TrainingReport) -> list[tuple[str, float, float]]:
@@ -168,7 +170,8 @@ def _stage_spans(report: TrainingReport) -> list[tuple[str, float, float]]:
 
 def _plot_drift(report: TrainingReport, axes: Axes) -> None:
     """RMSE of each state after 1, 2, ... steps of feeding the network its own predictions."""
-    axes.set_title("Drift when the network is fed its own predictions")
+    count = report.drift.windows if report.drift else 0
+    axes.set_title(f"Drift over rollouts of the network ({count} of them)")
     axes.set_xlabel("steps")
     axes.set_ylabel("RMSE, in the unit of the state")
     if report.drift is None:
@@ -179,10 +182,19 @@ def _plot_drift(report: TrainingReport, axes: Axes) -> None:
     for index, (name, line) in enumerate(zip(report.outputs, lines, strict=True)):
         crowded = len(lines) > MOST_LINES
         axes.plot(steps, line, linewidth=1.4, color="0.6" if crowded else f"C{index}", label="" if crowded else name)
-    axes.set_yscale("log")
+    peaks = [max(line) for line in lines]
+    if max(peaks) > WIDE_RANGE * max(min(peaks), 1e-300):
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0.0)
     axes.set_xlim(1, len(report.drift.rmse))
-    low, high = axes.get_ylim()
-    axes.set_ylim(low, high * (high / low) ** 0.35)  # room for the legend
+    _leave_room(axes)
     axes.grid(visible=True, which="major", alpha=0.3)
     if len(lines) <= MOST_LINES:
         axes.legend(loc="upper center", ncols=min(4, len(lines)))
+
+
+def _leave_room(axes: Axes) -> None:
+    """Lift the upper limit, so that a legend at the top covers no line."""
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high * (high / low) ** 0.3 if axes.get_yscale() == "log" else low + 1.25 * (high - low))
