@@ -20,16 +20,17 @@ from reluplan.methods.options import PlanOptions
 from reluplan.methods.whole_model import solve_whole_model
 from reluplan.primal import search_plans
 from reluplan.proofs.by_boxes import BoxProof
+from reluplan.proofs.by_grid import GridProof
 from reluplan.proofs.by_pieces import PieceProof
 from reluplan.proofs.knowledge import Knowledge, Proof
 from reluplan.run import Run
 from reluplan.solvers.pool import WorkerPool
 
-PRIMAL_SHARE, LONGEST_PRIMAL = 0.25, 60.0
+PRIMAL_SHARE, LONGEST_PRIMAL = 0.12, 60.0
 """The search for plans gets this share of the time limit, and no more than these seconds."""
 SMALL_MODEL, SMALL_SHARE, LONGEST_SMALL = 400, 0.2, 20.0
 """A model with at most this many binaries goes to the solver at once, for this share of the time and these seconds."""
-PROOFS: tuple[tuple[Proof, float], ...] = ((BoxProof(), 0.1), (PieceProof(), 0.7))
+PROOFS: tuple[tuple[Proof, float], ...] = ((BoxProof(), 0.1), (GridProof(), 0.9), (PieceProof(), 0.85))
 """In this order, each with at most this share of the time that is left when its turn comes."""
 
 

@@ -19,14 +19,17 @@ from reluplan.proofs.decomposition import Decomposition, Valuation
 from reluplan.proofs.knowledge import Knowledge
 from reluplan.proofs.partition import partition, resting_steps
 from reluplan.proofs.pieces import Span, cut_piece, narrow
+from reluplan.proofs.windows import plan_windows
 
 Array = NDArray[np.float64]
 
-VALUATIONS = 3
-"""Proposals of λ in one round."""
-FIRST_BUDGET, SMALLEST_RADIUS = 64, 0.01
+VALUATIONS = 2
+"""Proposals of λ, each closer to the best one, before windows grow instead."""
+FIRST_BUDGET, FEW_BINARIES = 32, 128
+"""Binaries of a window at first; all windows up to the rest become one when they have few together."""
+SMALLEST_RADIUS = 0.01
 PATIENCE = 0.2
-"""Windows grow until one of them takes this share of the time that is left."""
+"""No MILP gets more than this share of the time that is left, and windows grow until one of them takes it."""
 SETTLING = 20
 """Steps after a plan has come to rest that the LP of its values looks ahead."""
 
@@ -54,8 +57,7 @@ class _Rounds:
     values: Array = field(init=False)
     radius: float = field(init=False, default=0.5)
     budget: int = field(init=False, default=FIRST_BUDGET)
-    rounds: int = field(init=False, default=0)
-    is_narrowing: bool = field(init=False, default=True)
+    pieces: Decomposition = field(init=False)
 
     def __post_init__(self) -> None:
         self.values = np.zeros((self.known.problem.horizon + 1, len(self.known.problem.states)))
@@ -65,34 +67,49 @@ class _Rounds:
         return self.known.plan.total_reward
 
     def run(self, deadline: float) -> None:
-        """A round: a better λ for the present pieces; then narrower boxes; if both are stuck, longer windows."""
+        """While the bound falls, narrow the boxes; when that stops, look for a better λ; then for longer windows."""
         self.values = self._costates(deadline)
+        self._cut()
         narrowed_at = math.inf
         try:
+            best = self._start(deadline)
             while time.monotonic() < deadline:
-                self.spans = self._partition()
-                best, settled = self._value_boundaries(deadline)
                 gap = best.total - self.reward
                 if gap <= self.known.tolerance:
                     return
                 if gap < 0.8 * narrowed_at:
                     self._narrow_boxes(best, deadline)
-                    self.is_narrowing, narrowed_at = True, gap
-                elif self.is_narrowing:
-                    self.is_narrowing = False
-                elif settled and not self._grow(best, deadline):
+                    narrowed_at = gap
+                    self._cut()
+                    best = self._evaluate(self.values[self._boundaries()], deadline, self._precision(gap))
+                    continue
+                better = self._revalue(best, deadline)
+                if better is None and not self._grow(best, deadline):
                     return
+                best = better or self._evaluate(self.values[self._boundaries()], deadline, self._precision(gap))
         except InfeasibleError:
             self.known.offer(self.reward, 0.0, "pieces: no better plan is left")
 
+    def _cut(self) -> None:
+        """The horizon cut anew, with the boxes and the budget of now."""
+        self.spans = self._partition()
+        pieces = tuple(cut_piece(self.known.problem, self.known.bounds, span) for span in self.spans)
+        rng = np.random.default_rng(self.known.seed)
+        self.pieces = Decomposition(pieces, self.known.plan, self.known.pool, rng)
+
     def _partition(self) -> list[Span]:
-        return partition(self.known.plan, self.known.bounds.unstable.sum(axis=1), self.budget)
+        binaries = self.known.bounds.unstable.sum(axis=1)
+        return partition(self.known.plan, binaries, self.budget, FEW_BINARIES)
 
     def _grow(self, best: Valuation, deadline: float) -> bool:
         """Let windows have twice the binaries; False if that changes nothing, or some MILP is slow already."""
+        before = self.spans
         self.budget, self.radius = 2 * self.budget, 0.25
         slowest = max(part.seconds for part in best.parts)
-        return self._partition() != self.spans and slowest <= PATIENCE * (deadline - time.monotonic())
+        if slowest > PATIENCE * (deadline - time.monotonic()):
+            return False
+        self._cut()
+        return self.spans != before
 
     def _costates(self, deadline: float) -> Array:
         """λ for every step; beyond the LP's horizon the plan rests, and so do they."""
@@ -116,64 +133,63 @@ class _Rounds:
             if span.count > 1:
                 self.values[span.first : span.end + 1] = values[i]
 
-    def _decompose(self) -> Decomposition:
-        pieces = tuple(cut_piece(self.known.problem, self.known.bounds, span) for span in self.spans)
-        return Decomposition(pieces, self.known.plan, self.known.pool, np.random.default_rng(self.known.seed))
-
-    def _value_boundaries(self, deadline: float) -> tuple[Valuation, bool]:
-        """Lower the total by moving λ; the best valuation, and whether the cuts say that little more is to be had."""
-        pieces = self._decompose()
-        best = self._start(pieces, deadline)
-        scale, settled = self._scale(best.values), bool((pieces.groups() < 0).all())
-        for _ in range(0 if self.is_narrowing or settled else VALUATIONS):
-            if time.monotonic() > deadline or best.total <= self.reward + self.known.tolerance:
-                break
-            values, promised = pieces.propose(best.values, self.radius * scale)
-            expected = best.total - promised
-            settled = not expected >= 0.1 * (best.total - self.reward) or self.radius < SMALLEST_RADIUS
-            if settled:
-                break
-            trial = self._require(pieces.evaluate(values, deadline, self._precision(best)))
-            if trial.total < best.total:
-                self.radius *= 1.5 if best.total - trial.total > 0.5 * expected else 1.0
-                best = trial
-                self._offer(best)
-            else:
-                self.radius *= 0.5
-        self._remember(best.values)
-        self.rounds += 1
-        return best, settled
-
-    def _require(self, valuation: Valuation) -> Valuation:
+    def _evaluate(self, values: Array, deadline: float, tolerance: float) -> Valuation:
+        """What a λ at the boundaries proves; it is offered, and remembered if it is finite."""
+        valuation = self.pieces.evaluate(self.pieces.settle(values), _patient(deadline), tolerance)
         if valuation.infeasible:
             raise InfeasibleError("a window without any plan")
+        self.known.offer(valuation.total - valuation.margin, valuation.margin, "pieces")
         return valuation
 
-    def _start(self, pieces: Decomposition, deadline: float) -> Valuation:
-        """The present λ, or, if better at the first time, the same with none at the ends of repeated windows."""
-        candidates = [pieces.settle(self.values[self._boundaries()])]
+    def _start(self, deadline: float) -> Valuation:
+        """The λ of the plan's LP, or the same with none at the ends of repeated windows, whichever proves more."""
+        candidates = [self.values[self._boundaries()]]
         repeated = [i for i, span in enumerate(self.spans) if span.count > 1]
-        if repeated and not self.rounds:
+        if repeated:
             without = candidates[0].copy()
             without[[*repeated, *(i + 1 for i in repeated)]] = 0.0
             candidates.append(without)
         tolerance = 1e-4 * max(1.0, abs(self.reward))
-        found = [self._require(pieces.evaluate(values, deadline, tolerance)) for values in candidates]
+        found = [self._evaluate(values, deadline, tolerance) for values in candidates]
         best = min(found, key=lambda valuation: valuation.total)
-        self._offer(best)
+        self._remember(best.values)
         return best
 
-    def _scale(self, values: Array) -> Array:
-        """The size of a step in each λ: its own, or that of its neighbours where it is tiny."""
-        size = np.abs(values)
-        return np.asarray(np.maximum(size, 0.1 * size.mean(axis=0, keepdims=True) + 0.01 * size.mean() + 1e-9))
+    def _revalue(self, best: Valuation, deadline: float) -> Valuation | None:
+        """A λ that proves clearly more than the best one, or None."""
+        gap = best.total - self.reward
+        for _ in range(VALUATIONS):
+            if (self.pieces.groups() < 0).all() or time.monotonic() > deadline or self.radius < SMALLEST_RADIUS:
+                return None
+            values, promised = self.pieces.propose(best.values, self.radius * self._scale(best))
+            expected = best.total - promised
+            if not expected >= 0.1 * gap:
+                return None
+            trial = self._evaluate(values, deadline, self._precision(gap))
+            if best.total - trial.total >= 0.05 * gap:
+                self.radius *= 1.5 if best.total - trial.total > 0.5 * expected else 1.0
+                self._remember(trial.values)
+                return trial
+            self.radius *= 0.4
+        return None
 
-    def _precision(self, best: Valuation) -> float:
+    def _scale(self, best: Valuation) -> Array:
+        """The size of a step in each λ: its own, or that of its neighbours where it is tiny.
+
+        None where a repeated window is as good as the plan: what moves there is multiplied by its count.
+        """
+        size = np.abs(best.values)
+        scale = np.asarray(np.maximum(size, 0.1 * size.mean(axis=0, keepdims=True) + 0.01 * size.mean() + 1e-9))
+        for i, piece in enumerate(self.pieces.pieces):
+            worth = plan_windows(piece, self.known.plan).values(best.values[i], best.values[i + 1]).min()
+            loss = piece.span.count * (best.parts[i].bound - worth)
+            if piece.span.count > 1 and loss < 0.01 * (best.total - self.reward):
+                scale[i : i + 2] = 0.0
+        return scale
+
+    def _precision(self, gap: float) -> float:
         """How exactly the total has to be known: a share of the gap that is still open."""
-        return max(0.3 * self.known.tolerance, 0.02 * (best.total - self.reward))
-
-    def _offer(self, valuation: Valuation) -> None:
-        self.known.offer(valuation.total - valuation.margin, valuation.margin, "pieces")
+        return max(0.3 * self.known.tolerance, 0.02 * gap) if math.isfinite(gap) else 1e-4 * abs(self.reward)
 
     def _narrow_boxes(self, best: Valuation, deadline: float) -> None:
         """A plan better than ours has Σ R − λ_start · s_first + λ_end · s_end >= D_i − (total − reward) in each window
@@ -195,6 +211,12 @@ class _Rounds:
         before = int(self.known.bounds.unstable.sum())
         self.known.bounds = narrow(self.known.bounds, [self.spans[i] for i in found], list(found.values()))
         self.known.run.tell(f"unstable ReLUs of better plans: {before} -> {int(self.known.bounds.unstable.sum())}")
+
+
+def _patient(deadline: float) -> float:
+    """When MILPs that start now have to end."""
+    now = time.monotonic()
+    return min(deadline, now + max(2.0, PATIENCE * (deadline - now)))
 
 
 def _at_least(model: Model, floor: float) -> Model:

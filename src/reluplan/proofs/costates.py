@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from reluplan.bounds.reach import HorizonBounds
 from reluplan.milp.unroll import unroll
 from reluplan.problem import Problem
-from reluplan.proofs.pieces import Span, window_hull
-from reluplan.simulate import Trajectory, step_vectors
+from reluplan.proofs.pieces import Piece, Span, window_hull
+from reluplan.proofs.windows import plan_window
+from reluplan.simulate import Trajectory
 from reluplan.solvers.lp import row_duals
 
 Array = NDArray[np.float64]
@@ -27,7 +28,7 @@ def costates(problem: Problem, bounds: HorizonBounds, trajectory: Trajectory, st
     span = Span(0, steps)
     short = dataclasses.replace(problem, horizon=steps, goal=problem.goal if steps == problem.horizon else ())
     model = unroll(short, window_hull(bounds, span))
-    fixed = model.assignment(_first_steps(problem, trajectory, steps))
+    fixed = model.assignment(plan_window(Piece(span, short, bounds), trajectory))
     lower, upper = model.model.column_lower.copy(), model.model.column_upper.copy()
     lower[model.model.integer] = upper[model.model.integer] = fixed[model.model.integer]
     lp = dataclasses.replace(model.model, column_lower=lower, column_upper=upper)
@@ -37,10 +38,3 @@ def costates(problem: Problem, bounds: HorizonBounds, trajectory: Trajectory, st
         linked = model.link_rows >= 0
         values[1:][linked] = -duals[model.link_rows[linked]]
     return values
-
-
-def _first_steps(problem: Problem, trajectory: Trajectory, steps: int) -> Trajectory:
-    states, auxiliaries = trajectory.states[: steps + 1], trajectory.auxiliaries[: steps + 1]
-    actions = trajectory.actions[:steps]
-    rewards = problem.reward.evaluate(step_vectors(states, actions, auxiliaries))
-    return Trajectory(states, actions, auxiliaries, rewards)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from reluplan.milp.model import ModelBuilder
 from reluplan.proofs.pieces import Piece
-from reluplan.proofs.windows import Windows, plan_windows, sample_windows
+from reluplan.proofs.windows import Windows, plan_window, plan_windows, sample_windows
 from reluplan.simulate import Trajectory
 from reluplan.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus
 from reluplan.solvers.highs import HighsSolver
@@ -144,7 +144,8 @@ class Decomposition:
                 incumbents.append(progress.solution)
 
         limit = max(0.1, deadline - time.monotonic())
-        return Job(model, SolveOptions(time_limit=limit, gap=gap, on_progress=listen))
+        start = piece.plan_model.assignment(plan_window(piece, self.plan)) if piece.span.count == 1 else None
+        return Job(model, SolveOptions(time_limit=limit, gap=gap, start=start, on_progress=listen))
 
     def _learn(self, i: int, values: Array, result: SolveResult) -> bool:
         """Keep the bound and the cut of a solved window; True if it proved that there is no such window."""

@@ -17,22 +17,23 @@ LONGEST = 25
 """Steps of a window, however few its binaries."""
 
 
-def partition(trajectory: Trajectory, binaries: Index, budget: int) -> list[Span]:
-    """Windows with at most `budget` binaries each (of at least one step); binaries: how many each step has, (H,)."""
+def partition(trajectory: Trajectory, binaries: Index, budget: int, few: int = 0) -> list[Span]:
+    """Windows of at least one step: with at most `budget` binaries where the plan rests, twice as many where it moves,
+    three times as many at the start, which is known; all steps up to the rest in one if they have no more than `few`.
+
+    binaries: how many each step has, (H,).
+    """
     horizon = trajectory.horizon
     begin, end = resting_steps(trajectory)
     if end - begin < SHORTEST_REST:
-        return _windows(binaries, 0, horizon, budget)
+        return _windows(binaries, 0, horizon, budget, few)
     # the window before the rest ends inside it, and the last one begins inside it: both know where the plan rests
     begin, end = begin + 1, min(end, horizon - 2)
     length = min(max(1, budget // max(1, int(binaries[begin:end].max()))), LONGEST, end - begin)
     count = (end - begin) // length
     end = begin + count * length
-    return [
-        *_windows(binaries, 0, begin, budget),
-        Span(begin, length, count),
-        *_windows(binaries, end, horizon, budget),
-    ]
+    before, after = _windows(binaries, 0, begin, budget, few), _windows(binaries, end, horizon, budget, few)
+    return [*before, Span(begin, length, count), *after]
 
 
 def resting_steps(trajectory: Trajectory) -> tuple[int, int]:
@@ -47,12 +48,14 @@ def resting_steps(trajectory: Trajectory) -> tuple[int, int]:
     return begin, max(begin, end)
 
 
-def _windows(binaries: Index, begin: int, end: int, budget: int) -> list[Span]:
-    """Steps begin..end-1, each window as long as the budget allows."""
+def _windows(binaries: Index, begin: int, end: int, budget: int, few: int) -> list[Span]:
+    """Steps begin..end-1, each window as long as its budget allows."""
     spans: list[Span] = []
+    few = few if binaries[begin:end].sum() <= few else 0
     while begin < end:
         used = np.cumsum(binaries[begin : min(end, begin + LONGEST)])
-        length = max(1, int(np.searchsorted(used, budget, side="right")))
+        allowed = max((3 if begin == 0 else 2) * budget, few)
+        length = max(1, int(np.searchsorted(used, allowed, side="right")))
         spans.append(Span(begin, length))
         begin += length
     return spans

@@ -40,6 +40,17 @@ class Windows:
         )
 
 
+def plan_window(piece: Piece, trajectory: Trajectory) -> Trajectory:
+    """A plan's own steps in the first window of a piece."""
+    first, end = piece.span.first, piece.span.first + piece.span.length
+    return Trajectory(
+        trajectory.states[first : end + 1],
+        trajectory.actions[first:end],
+        trajectory.auxiliaries[first : end + 1],
+        trajectory.rewards[first:end],
+    )
+
+
 def plan_windows(piece: Piece, trajectory: Trajectory) -> Windows:
     """A plan's own windows of a piece; of many, the first, the middle and the last."""
     span = piece.span

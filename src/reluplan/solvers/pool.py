@@ -40,6 +40,7 @@ class WorkerPool:
 
     def __init__(self, solver_name: str, worker_count: int) -> None:
         self._solver_name = get_solver(solver_name).name
+        self.worker_count = worker_count
         self._threads = ThreadPoolExecutor(worker_count)
         self._idle: list[Child] = []
         self._stopping = threading.Event()
