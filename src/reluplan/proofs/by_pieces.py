@@ -27,7 +27,7 @@ VALUATIONS = 2
 """Proposals of λ, each closer to the best one, before windows grow instead."""
 FIRST_BUDGET, FEW_BINARIES = 32, 128
 """Binaries of a window at first; all windows up to the rest become one when they have few together."""
-SMALLEST_RADIUS = 0.01
+SMALLEST_RADIUS, MOST_SETBACKS = 0.01, 5
 PATIENCE = 0.2
 """No MILP gets more than this share of the time that is left, and windows grow until one of them takes it."""
 SETTLING = 20
@@ -57,6 +57,7 @@ class _Rounds:
     values: Array = field(init=False)
     radius: float = field(init=False, default=0.5)
     budget: int = field(init=False, default=FIRST_BUDGET)
+    setbacks: int = field(init=False, default=0)
     pieces: Decomposition = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,7 +86,10 @@ class _Rounds:
                     continue
                 better = self._revalue(best, deadline)
                 if better is None and not self._grow(best, deadline):
-                    return
+                    self.setbacks, self.radius = self.setbacks + 1, 0.3
+                    if self.setbacks > MOST_SETBACKS or (self.pieces.groups() < 0).all():
+                        return
+                    continue  # every failed λ has left cuts behind: the next proposal knows more
                 best = better or self._evaluate(self.values[self._boundaries()], deadline, self._precision(gap))
         except InfeasibleError:
             self.known.offer(self.reward, 0.0, "pieces: no better plan is left")
@@ -103,12 +107,14 @@ class _Rounds:
 
     def _grow(self, best: Valuation, deadline: float) -> bool:
         """Let windows have twice the binaries; False if that changes nothing, or some MILP is slow already."""
-        before = self.spans
-        self.budget, self.radius = 2 * self.budget, 0.25
         slowest = max(part.seconds for part in best.parts)
-        if slowest > PATIENCE * (deadline - time.monotonic()):
+        if slowest > 0.5 * PATIENCE * (deadline - time.monotonic()):
             return False
+        before, pieces = self.spans, self.pieces
+        self.budget, self.radius = 2 * self.budget, 0.25
         self._cut()
+        if self.spans == before:
+            self.pieces = pieces
         return self.spans != before
 
     def _costates(self, deadline: float) -> Array:
