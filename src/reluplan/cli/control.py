@@ -28,6 +28,9 @@ def control(
     instance: Annotated[str | None, typer.Option(help="RDDL instance file.", show_default=False)] = None,
     lookahead: Annotated[int | None, typer.Option(help="Steps to plan ahead; all remaining by default.")] = None,
     time_limit_per_step: Annotated[float, typer.Option(help="Seconds for the plan of each step.")] = 2.0,
+    time_limit_first_step: Annotated[
+        float | None, typer.Option(help="Seconds for the first plan of an episode; as for every step by default.")
+    ] = None,
     episodes: Annotated[int, typer.Option(help="Number of episodes.")] = 1,
     steps: Annotated[int | None, typer.Option(help="Steps of an episode; the simulator's horizon by default.")] = None,
     random_starts: Annotated[
@@ -58,8 +61,9 @@ def control(
         check_writable(out.parent)
     system = OrderedSimulator(open_simulator(simulator, instance), loaded)
     controller = Controller(
-        loaded, lookahead=lookahead, steps=system.horizon if steps is None else steps, method=method,
-        time_limit_per_step=time_limit_per_step, solver=solver, gap=gap, threads=threads, seed=seed,
+        loaded, lookahead=lookahead, steps=system.horizon if steps is None else steps, method=method, solver=solver,
+        time_limit_per_step=time_limit_per_step, time_limit_first_step=time_limit_first_step, gap=gap, threads=threads,
+        seed=seed,
     )  # fmt: skip
     with ending_like_ctrl_c():
         with ProgressView(clock, quiet) as view:

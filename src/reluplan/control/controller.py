@@ -49,7 +49,7 @@ class Controller:
 
     lookahead: all remaining steps if None. steps: T, the problem's horizon if None. Goal constraints count only when
     the plan reaches step T. Each plan starts from the one before, which also stands in when planning finds nothing
-    better within `time_limit_per_step` seconds.
+    better within `time_limit_per_step` seconds; the first plan of an episode may take `time_limit_first_step`.
 
     >>> from reluplan import Problem
     >>> controller = Controller(Problem.load("examples/tanks/problem.toml"), lookahead=2)
@@ -65,6 +65,7 @@ class Controller:
         lookahead: int | None = None,
         steps: int | None = None,
         time_limit_per_step: float = 2.0,
+        time_limit_first_step: float | None = None,
         method: str = "auto",
         solver: str = "highs",
         gap: float = 1e-4,
@@ -74,12 +75,15 @@ class Controller:
     ) -> None:
         if lookahead is not None and lookahead < 1:
             raise InputError(f"the lookahead must be at least 1, got {lookahead}")
-        if not time_limit_per_step > 0.0:
-            raise InputError(f"the time limit per step must be positive, got {time_limit_per_step:g}")
+        first = time_limit_per_step if time_limit_first_step is None else time_limit_first_step
+        for what, limit in (("per step", time_limit_per_step), ("of the first step", first)):
+            if not limit > 0.0:
+                raise InputError(f"the time limit {what} must be positive, got {limit:g}")
         self.problem = problem if steps is None else problem.with_horizon(steps)
         self.lookahead = lookahead
         self.decisions: list[Decision] = []
-        self._time_limit, self._method, self._solver = time_limit_per_step, method, solver
+        self._time_limit, self._first_time_limit = time_limit_per_step, first
+        self._method, self._solver = method, solver
         self._gap, self._threads, self._seed = gap, threads, seed
         self._state_tolerance = state_tolerance
         self._current: Trajectory | None = None
@@ -115,9 +119,10 @@ class Controller:
 
     def _plan(self, window: Problem, rest: Trajectory | None) -> PlanResult | None:
         """None if the solver failed: a step without a new plan is no reason to leave the system alone."""
+        time_limit = self._time_limit if self.decisions else self._first_time_limit
         try:
             result = plan(
-                window, time_limit=self._time_limit, method=self._method, solver=self._solver, gap=self._gap,
+                window, time_limit=time_limit, method=self._method, solver=self._solver, gap=self._gap,
                 threads=self._threads, seed=self._seed, start=rest,
             )  # fmt: skip
         except (SolverError, NumericalError):
