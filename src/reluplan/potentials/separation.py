@@ -22,6 +22,8 @@ FLIPS_PER_CENTRE = 12
 FLIPS = 100
 ANNEALED_WALKS = 40
 
+FEWEST_TO_ANNEAL = 12
+
 
 @dataclass(frozen=True, eq=False)
 class HeuristicSeparation:
@@ -113,7 +115,9 @@ class HeuristicSeparation:
         return moved
 
     def _annealed(self, values: Array) -> None:
-        """Walks from what a population of steps found while it was cooled down."""
+        """Walks from what a population of steps found while it was cooled down; flips reach all of few patterns."""
+        if self.store.features.unit_count < FEWEST_TO_ANNEAL:
+            return
         violation, entries = self.pool.anneal(values, self.tolerance)
         started: set[bytes] = set()
         for at in np.argsort(-violation).tolist():
