@@ -8,8 +8,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constra
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
-	$(BIN)/reluplan plan examples/tanks/problem.toml --out out/demo
-	$(BIN)/reluplan check examples/tanks/problem.toml out/demo
+	$(BIN)/python examples/reservoir/demo.py out/demo
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest
@@ -26,7 +25,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP) --editable .
+	$(PIP) --editable ".[rddl,train]"
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/bin/python pyproject.toml constraints.txt
