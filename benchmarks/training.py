@@ -111,7 +111,7 @@ CHOICES = {
     "plain": {},
     **{f"{units} units": {"hidden": (units,)} for units in (24, 16, 8)},
     **{f"stability {weight:g}": {"stability": weight} for weight in (1e-4, 1e-3, 1e-2)},
-    **{f"sparsity {weight:g}": {"sparsity": weight} for weight in (1e-3, 1e-2)},
+    **{f"sparsity {weight:g}": {"sparsity": weight} for weight in (1e-3, 1e-2, 1e-1)},
     **{f"prune {share:g}": {"prune": share} for share in (0.3, 0.6)},
 }
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from reluplan.training.dense_net import DenseNet
 
-NEGLIGIBLE = 1e-2
+NEGLIGIBLE = 1e-3
 """A weight that contributes less than this share to its unit's input counts as zero after training with L1."""
 
 
