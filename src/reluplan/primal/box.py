@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,14 +19,18 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class SearchBox:
-    """Finite bounds of initial states (n,), actions (H, m) and auxiliaries (H+1, k), and which are discrete.
+    """Bounds of initial states (1, n), actions (1, H, m) and auxiliaries (1, H+1, k), and which are discrete.
 
-    Declared bounds, narrowed by the proven ones where these are known; a side that stays open is closed at a few
-    times the size of the other numbers of the problem, which guides the search and restricts only what is sampled.
+    allowed_lower, allowed_upper: the declared bounds, which every plan must keep.
+    lower, upper: finite bounds, which say where to sample and how large a step is. They are the declared ones,
+    narrowed by proven ones where these are known; a side that stays open is closed at the size of the largest other
+    number of the problem.
     """
 
     lower: Decisions
     upper: Decisions
+    allowed_lower: Decisions
+    allowed_upper: Decisions
     discrete_states: NDArray[np.bool_]
     discrete_actions: NDArray[np.bool_]
     discrete_auxiliaries: NDArray[np.bool_]
@@ -44,12 +49,12 @@ class SearchBox:
         return bool(self.discrete_actions.any() or self.discrete_auxiliaries.any() or self.discrete_states.any())
 
     def into(self, decisions: Decisions) -> Decisions:
-        """The nearest decisions that are inside the box, discrete ones rounded."""
+        """The nearest decisions that are allowed, discrete ones rounded."""
 
         def move(values: Array, low: Array, high: Array, discrete: NDArray[np.bool_]) -> Array:
             return np.clip(np.where(discrete, np.round(values), values), low, high)
 
-        low, high = self.lower, self.upper
+        low, high = self.allowed_lower, self.allowed_upper
         return Decisions(
             move(decisions.initial, low.initial, high.initial, self.discrete_states),
             move(decisions.actions, low.actions, high.actions, self.discrete_actions),
@@ -57,7 +62,7 @@ class SearchBox:
         )
 
     def at(self, share: Decisions) -> Decisions:
-        """lower + share · (upper − lower), into the box."""
+        """lower + share · (upper − lower)."""
         return self.into(
             Decisions(
                 self.lower.initial + share.initial * self.width.initial,
@@ -72,7 +77,20 @@ class SearchBox:
         def cut(sides: Decisions) -> Decisions:
             return Decisions(sides.initial, sides.actions[:, first:last], sides.auxiliaries[:, first : last + 1])
 
-        return dataclasses.replace(self, lower=cut(self.lower), upper=cut(self.upper))
+        return self._with(cut)
+
+    def starting_at(self, state: Array) -> SearchBox:
+        """The box with one initial state only."""
+        return self._with(lambda sides: dataclasses.replace(sides, initial=state[None]))
+
+    def _with(self, change: Callable[[Decisions], Decisions]) -> SearchBox:
+        return dataclasses.replace(
+            self,
+            lower=change(self.lower),
+            upper=change(self.upper),
+            allowed_lower=change(self.allowed_lower),
+            allowed_upper=change(self.allowed_upper),
+        )
 
     def random(self, rng: Generator, count: int) -> Decisions:
         """Uniformly random plans, every step on its own."""
@@ -83,29 +101,43 @@ class SearchBox:
 
 def search_box(problem: Problem, bounds: HorizonBounds | None) -> SearchBox:
     """The box of a problem, from its declared bounds and, if given, its proven ones."""
-    horizon = problem.horizon
-    action_lower, action_upper = _repeat(problem.box(problem.actions), horizon)
-    auxiliary_lower, auxiliary_upper = _repeat(problem.box(problem.auxiliaries), horizon + 1)
-    if bounds is not None and bounds.horizon == horizon:
-        action_lower = np.maximum(action_lower, bounds.action_lower)
-        action_upper = np.minimum(action_upper, bounds.action_upper)
-        auxiliary_lower = np.maximum(auxiliary_lower, bounds.auxiliary_lower)
-        auxiliary_upper = np.minimum(auxiliary_upper, bounds.auxiliary_upper)
+    action_lower, action_upper = _repeat(problem.box(problem.actions), problem.horizon)
+    auxiliary_lower, auxiliary_upper = _repeat(problem.box(problem.auxiliaries), problem.horizon + 1)
+    allowed_lower = Decisions(problem.initial_lower[None], action_lower, auxiliary_lower)
+    allowed_upper = Decisions(problem.initial_upper[None], action_upper, auxiliary_upper)
+    lower, upper = allowed_lower, allowed_upper
+    if bounds is not None and bounds.horizon == problem.horizon:
+        lower, upper = _narrowed(lower, upper, bounds)
     size = _typical_size(problem)
-    lower = Decisions(problem.initial_lower[None], action_lower[None], auxiliary_lower[None])
-    upper = Decisions(problem.initial_upper[None], action_upper[None], auxiliary_upper[None])
     return SearchBox(
         _closed(lower, upper, -size),
         _closed(upper, lower, size),
+        allowed_lower,
+        allowed_upper,
         problem.discrete_states,
         np.array([v.is_discrete for v in problem.actions], dtype=bool),
         np.array([v.is_discrete for v in problem.auxiliaries], dtype=bool),
     )
 
 
+def _narrowed(lower: Decisions, upper: Decisions, bounds: HorizonBounds) -> tuple[Decisions, Decisions]:
+    return (
+        Decisions(
+            lower.initial,
+            np.maximum(lower.actions, bounds.action_lower),
+            np.maximum(lower.auxiliaries, bounds.auxiliary_lower),
+        ),
+        Decisions(
+            upper.initial,
+            np.minimum(upper.actions, bounds.action_upper),
+            np.minimum(upper.auxiliaries, bounds.auxiliary_upper),
+        ),
+    )
+
+
 def _repeat(box: tuple[Array, Array], count: int) -> tuple[Array, Array]:
     lower, upper = box
-    return np.tile(lower, (count, 1)), np.tile(upper, (count, 1))
+    return np.tile(lower, (1, count, 1)), np.tile(upper, (1, count, 1))
 
 
 def _typical_size(problem: Problem) -> float:

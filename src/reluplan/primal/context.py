@@ -21,6 +21,9 @@ from reluplan.simulate import Trajectory, simulate
 
 Array = NDArray[np.float64]
 
+SAME_OPTIMUM = 1e-6
+"""Local optima whose merits differ by less than this (relative) count as one."""
+
 
 class PlanSink(Protocol):
     """Takes a simulated plan and says whether it satisfies every constraint and is better than all before."""
@@ -47,6 +50,7 @@ class Context:
     """One search. `best` is the best plan so far, feasible if `found`, otherwise the one of highest merit.
 
     merit: prices violations; the price grows while no feasible plan is found.
+    optima: the merit of the local optimum that each climb so far ended in.
     """
 
     problem: Problem
@@ -59,6 +63,7 @@ class Context:
     best: Trajectory | None = None
     best_score: Score | None = None
     work: Work = field(default_factory=Work)
+    optima: list[float] = field(default_factory=list)
 
     @property
     def expired(self) -> bool:
@@ -76,6 +81,20 @@ class Context:
     @property
     def best_merit(self) -> float:
         return -np.inf if self.best_score is None else float(self.best_score.merit(self.merit.price)[0])
+
+    @property
+    def settled(self) -> bool:
+        """Whether further starts are unlikely to find a better local optimum.
+
+        With W different optima after N starts, W (N − 1) / (N − W − 2) are to be expected in total (Boender and
+        Rinnooy Kan, 1987); the search may stop when that is less than half an optimum above W. Not so with discrete
+        variables, where climbs from different starts make the same first choices.
+        """
+        if self.box.any_discrete:
+            return False
+        size = SAME_OPTIMUM * max(1.0, abs(self.best_merit))
+        starts, different = len(self.optima), len({round(value / size) for value in self.optima})
+        return starts > different + 2 and different * (starts - 1) / (starts - different - 2) < different + 0.5
 
     def part(self, problem: Problem, box: SearchBox) -> Context:
         """A search of its own, for a part of the problem: same time, same randomness, no sink."""

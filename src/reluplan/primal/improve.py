@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,8 +17,12 @@ from reluplan.primal.windows import cut_out, splice, window_context
 from reluplan.simulate import Trajectory
 
 MOST_COLUMNS = 3000
-MOST_STEPS = 150
+MOST_STEPS = 120
 """Simplex time grows with the square of the horizon: a linear program gets no larger than this."""
+PAUSE = 1.0
+"""Seconds between two plans that a window passes on before it is done."""
+CATCH_UP_ROUNDS = 4
+"""Rounds of trust-region steps and walks that a climb from a bad start gets to reach the best plan."""
 MIXED_STEPS = 20
 """Trust-region steps with integer columns in one climb."""
 
@@ -34,17 +41,21 @@ def climb_best(context: Context) -> None:
 def climb(context: Context, plan: Trajectory, margin: float = MARGIN) -> Trajectory:
     """Trust-region steps, then a walk from pattern to pattern, and both again as long as that gains.
 
-    If there are discrete variables, trust-region steps that may change them come first.
+    If there are discrete variables, trust-region steps that may change them come first. A climb that is still below
+    the best plan after some rounds is given up.
     """
     position = Position(context, plan, margin=margin)
-    while not context.expired:
-        before = position.value
+    for round_number in itertools.count():
+        if context.expired or (round_number >= CATCH_UP_ROUNDS and position.value < context.best_merit):
+            return position.plan
         if context.box.any_discrete:
             TrustRegion(position, integers=True).run(MIXED_STEPS)
         TrustRegion(position).run()
+        before = position.value
         walk_patterns(position)
         if not position.is_gain(position.value - before):
             break
+    context.optima.append(position.value)
     return position.plan
 
 
@@ -70,12 +81,29 @@ def sweep(context: Context, plan: Trajectory, search: Callable[[Context], None])
         end = None if last == plan.horizon else old.states[-1]
         part = window_context(context, first, last - first, old.states[0] if first else None, end)
         part.take(old, "window")
+        part.sink = _Forward(context, plan, first)
         search(part)
         if part.best is not None and part.merit_of(part.best) > part.merit_of(old):
             trial = splice(context.problem, plan, part.best, first)
             context.take(trial, "window")
             plan = max(plan, trial, key=context.merit_of)
     return plan
+
+
+@dataclass
+class _Forward:
+    """Passes better plans of a window on as plans of the whole horizon, but not too often: that takes a simulation."""
+
+    context: Context
+    plan: Trajectory
+    first: int
+    last_time: float = -np.inf
+
+    def __call__(self, part: Trajectory, source: str) -> bool:
+        if time.monotonic() > self.last_time + PAUSE:
+            self.context.take(splice(self.context.problem, self.plan, part, self.first), source)
+            self.last_time = time.monotonic()
+        return True
 
 
 def _windows(context: Context, plan: Trajectory) -> Iterator[tuple[int, int]]:

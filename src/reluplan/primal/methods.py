@@ -12,7 +12,8 @@ from reluplan.primal.grid import grid_plan
 from reluplan.primal.improve import climb
 from reluplan.primal.receding import receding
 
-CLIMBERS = 16
+CLIMBERS = 6
+"""Of each kind."""
 ASCENT_STEPS = 60
 IMPROVED = 2
 
@@ -36,8 +37,13 @@ def climb_grid(context: Context) -> None:
 
 def climb_gradients(context: Context) -> None:
     """Gradient ascent from many plans, and a climb from the best of them."""
-    half = CLIMBERS // 2
-    batch = Decisions.join([starts.constants(context, half), starts.smooth(context, half)])
+    batch = Decisions.join(
+        [
+            starts.constants(context, CLIMBERS),
+            starts.smooth(context, CLIMBERS),
+            context.box.random(context.rng, CLIMBERS),
+        ]
+    )
     ascended, merits = ascend(context, batch, ASCENT_STEPS)
     for which in np.argsort(-merits, kind="stable")[:IMPROVED]:
         if not context.expired:

@@ -20,7 +20,7 @@ NEAR = 1e-6
 ROUNDS = 12
 """How often switching units are forbidden to before the LP's optimum must lie inside the pattern."""
 MOST_FLIPS = 30
-MOST_MOVES = 200
+MOST_MOVES = 20
 
 
 class Blocked(NamedTuple):

@@ -22,8 +22,8 @@ FACTORS = np.array([1.0, 0.7, 0.4, 0.2, 0.1, 0.03])
 """Parts of the step to the LP's optimum that are simulated; the best is taken."""
 MARGIN = 1e-8
 """How far constraints move inward, against the tolerances of the LP."""
-WORTHWHILE = 1e-11
-"""A gain below this (relative) counts as none."""
+WORTHWHILE, NOISE = 1e-10, 1e-8
+"""A gain below this (relative, and absolute) counts as none."""
 
 
 class Move(NamedTuple):
@@ -47,7 +47,8 @@ class Position:
         self.value = self.context.merit_of(self.plan)
 
     def is_gain(self, gain: float) -> bool:
-        return gain > WORTHWHILE * max(1.0, abs(self.value))
+        """Whether a gain is more than rounding."""
+        return gain > NOISE + WORTHWHILE * abs(self.value)
 
     def local(self, radius: float, active: NDArray[np.bool_] | None = None, integers: bool = False) -> LocalModel:
         """The linear program around the plan, for its own activation pattern or for another one.

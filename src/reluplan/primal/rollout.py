@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,24 +37,37 @@ def roll_out(problem: Problem, decisions: Decisions) -> Rollout:
     states = np.empty((count, horizon + 1, layout.state_count))
     active = np.empty((horizon, count, network.relu_count), dtype=bool)
     values = np.empty((count, network.input_count + network.relu_count))
+    rounds = bool(problem.discrete_states.any())
+    given = np.concatenate([decisions.actions, decisions.auxiliaries[:, :-1]], axis=-1)
+    from_state, from_given = slice(0, layout.state_count), slice(layout.state_count, network.input_count)
+    forward = _forward(network)
     states[:, 0] = decisions.initial
     with np.errstate(over="ignore", invalid="ignore"):
         for t in range(horizon):
-            values[:, layout.states] = states[:, t]
-            values[:, layout.actions] = decisions.actions[:, t]
-            values[:, layout.auxiliaries] = decisions.auxiliaries[:, t]
-            states[:, t + 1] = problem.round_states(_propagate(network, values, active[t]))
+            values[:, from_state], values[:, from_given] = states[:, t], given[:, t]
+            predicted = forward(values, active[t])
+            states[:, t + 1] = problem.round_states(predicted) if rounds else predicted
     return Rollout(decisions, states, active)
 
 
-def _propagate(network: ReluNetwork, values: Array, active: NDArray[np.bool_]) -> Array:
-    """Fill in the unit outputs behind the inputs in `values` (B, inputs + units), and which are on."""
+def _forward(network: ReluNetwork) -> Callable[[Array, NDArray[np.bool_]], Array]:
+    """A function that fills in the unit outputs behind the inputs in its first argument (B, inputs + units), and which
+    units are on in its second one (B, units), and returns the outputs; with all that can be prepared once."""
+    layers = []
     for layer, units in zip(network.hidden, network.unit_slices, strict=True):
         start = network.input_count + units.start
-        pre = values[:, :start] @ layer.weights.T + layer.bias
-        np.greater(pre, 0.0, out=active[:, units])
-        np.maximum(pre, 0.0, out=values[:, start : start + layer.unit_count])
-    return values @ network.output.weights.T + network.output.bias
+        layers.append((layer.weights.T.copy(), layer.bias, start, slice(start, start + layer.unit_count), units))
+    last, bias = network.output.weights.T.copy(), network.output.bias
+
+    def forward(values: Array, active: NDArray[np.bool_]) -> Array:
+        for weights, shift, start, place, units in layers:
+            pre = values[:, :start] @ weights
+            pre += shift
+            np.greater(pre, 0.0, out=active[:, units])
+            np.maximum(pre, 0.0, out=values[:, place])
+        return np.asarray(values @ last + bias)
+
+    return forward
 
 
 def pull_back(network: ReluNetwork, slopes: Array, active: NDArray[np.bool_]) -> Array:

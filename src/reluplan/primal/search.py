@@ -24,6 +24,8 @@ AGAIN: tuple[Method, ...] = (shake, climb_gradients, swap)
 """Methods that use randomness, and run in turn until they no longer help."""
 PATIENCE = 6
 """The search ends when the methods of `AGAIN` were in vain this often in a row."""
+WORTHWHILE = 1e-7
+"""Windows are searched again if the last time gained more than this (relative)."""
 
 
 def search_plans(
@@ -58,7 +60,7 @@ def search(context: Context) -> None:
     if not context.found:
         _run(repair, context)
     vain = 0
-    while vain < PATIENCE and not context.expired:
+    while vain < PATIENCE and not (context.expired or (context.found and context.settled)):
         helped = [_run(method, context) for method in AGAIN]
         vain = 0 if any(helped) else vain + 1
 
@@ -69,7 +71,7 @@ def search_windows(context: Context) -> None:
     while not context.expired and context.best is not None:
         before = context.best_merit
         sweep(context, improve(context, context.best), search)
-        if context.best_merit <= before:
+        if context.best_merit <= before + WORTHWHILE * max(1.0, abs(before)):
             return
 
 
@@ -78,5 +80,4 @@ def _run(method: Method, context: Context) -> bool:
     before = context.best_merit
     if not context.expired:
         method(context)
-        context.say(f"{method.__name__}: merit {context.best_merit:.10g}")
     return context.best_merit > before

@@ -29,7 +29,7 @@ def window_context(
     if end is not None:
         goal = _reach(problem, end)
     if start is not None:
-        box = replace(box, lower=replace(box.lower, initial=start[None]), upper=replace(box.upper, initial=start[None]))
+        box = box.starting_at(start)
     window = replace(
         problem,
         horizon=length,
