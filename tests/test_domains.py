@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -191,6 +192,17 @@ def test_the_shipped_network_is_nowhere_far_off(case: Case) -> None:
     assert np.abs(errors).max() <= LARGEST_ERROR[case.domain]
 
 
+@pytest.mark.parametrize("case", [case for case in CASES if case.domain == "navigation"], ids=lambda case: case.size)
+def test_the_navigation_networks_know_the_slow_zone(case: Case) -> None:
+    problem, rng = Problem.load(case.problem_file), np.random.default_rng(5)
+    states = rng.uniform(-1.0, 1.0, (20_000, 2))
+    states = states[np.linalg.norm(states, axis=1) < 1.0]
+    actions = case.actions(*problem.box(problem.actions), states, rng)
+    change = case.step(case.size, states, actions) - states
+    predicted = problem.next_states(np.hstack([states, actions])) - states
+    assert r_squared(change, predicted).min() >= 0.99
+
+
 @each_case
 def test_the_shipped_network_has_the_papers_architecture(case: Case) -> None:
     file = case.problem_file.with_name("network.onnx")
@@ -198,3 +210,11 @@ def test_the_shipped_network_has_the_papers_architecture(case: Case) -> None:
     assert tuple(layer.unit_count for layer in network.hidden) == case.hidden
     assert (network.output.weights != 0.0).all()  # dense: the output reads the inputs and every layer
     assert file.stat().st_size < 50_000
+
+
+@each_case
+def test_the_shipped_report_is_about_the_shipped_network(case: Case) -> None:
+    network = ReluNetwork.load(case.problem_file.with_name("network.onnx"))
+    report = json.loads(case.problem_file.with_name("training.json").read_text())
+    assert report["fingerprint"] == network.fingerprint()
+    assert min(state["r2_next"] for state in report["states"]) >= 0.999
