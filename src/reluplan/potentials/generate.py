@@ -301,15 +301,8 @@ class _Loop:
     def _ask_milp(self, tolerance: float, enough: float) -> Violations:
         """Solve the subproblem and keep what it proves."""
         remaining = max(0.05, self.deadline - time.monotonic())
-        known = self._settings.heuristics and len(self._store) > 0
         found = self._store.subproblem.violated(
-            self._values,
-            remaining,
-            tolerance,
-            enough,
-            self._settings.threads,
-            None if known else self._worst_point(),
-            0.5 * tolerance if known else -math.inf,
+            self._values, remaining, tolerance, enough, self._settings.threads, self._worst_point()
         )
         self.milp_count += 1
         if found.dual_bound == -math.inf:

@@ -57,11 +57,9 @@ class Subproblem:
         enough: float,
         threads: int,
         start: Array | None = None,
-        cutoff: float = -math.inf,
     ) -> Violations:
         """Maximise R − φ, to half the tolerance; stop earlier at a violation that exceeds the tolerance and `enough`
-        times its bound. start: inputs (s, a, x) of a step to begin from. cutoff: violations up to this one are of no
-        interest, and the bound is at least this; not for a domain that may be empty."""
+        times its bound. start: inputs (s, a, x) of a step to begin from."""
         found: list[Entries] = []
         sufficient = False
 
@@ -79,7 +77,6 @@ class Subproblem:
                 gap=min(0.05, 0.5 * tolerance / max(1.0, tolerance)),
                 threads=threads,
                 start=None if start is None else self._assignment(start),
-                cutoff=cutoff,
                 on_progress=listen,
                 should_stop=lambda: sufficient,
             ),
