@@ -3,65 +3,250 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from brute_force import optimum
 from random_problems import random_problem
 from reluplan.check import check
+from reluplan.expression import Constraint
+from reluplan.network import Layer, ReluNetwork
+from reluplan.piecewise import PiecewiseLinear
 from reluplan.primal import search_plans
 from reluplan.primal.box import search_box
+from reluplan.primal.context import Context
 from reluplan.primal.decisions import Decisions
+from reluplan.primal.grid import Grid
+from reluplan.primal.improve import climb
+from reluplan.primal.linearise import linearise
 from reluplan.primal.merit import Merit
+from reluplan.primal.methods import plan_ahead
 from reluplan.primal.rollout import roll_out
-from reluplan.problem import Problem
+from reluplan.primal.windows import cut_out, splice, window_context
+from reluplan.problem import Problem, Variable
 from reluplan.run import Clock, Run
-from reluplan.simulate import Trajectory
+from reluplan.simulate import Trajectory, simulate
+
+Array = NDArray[np.float64]
+TANKS = Path("examples/tanks/problem.toml")
+SEEDS = st.integers(0, 10_000)
 
 
-def searched(problem: Problem, seconds: float = 3.0) -> Run:
+def searched(problem: Problem, seconds: float = 20.0, start: Trajectory | None = None) -> Run:
     run = Run(problem, Clock(), 1e-4)
-    search_plans(problem, None, time.monotonic() + seconds, run.offer_plan)
+    search_plans(problem, None, time.monotonic() + seconds, run.offer_plan, start=start)
     return run
 
 
-@pytest.mark.parametrize("seed", range(12))
+def context_of(problem: Problem, seconds: float = 20.0) -> Context:
+    rng = np.random.default_rng(0)
+    box, merit = search_box(problem, None), Merit.of(problem)
+    return Context(problem, box, time.monotonic() + seconds, lambda *_: True, rng, merit)
+
+
+def line_problem(horizon: int = 8, action: Variable | None = None) -> Problem:
+    """s' = s + a from s = 0, |a| <= 1, R = −|s' − 5|: four steps on the way cost 4 + 3 + 2 + 1."""
+    action = action or Variable("a", "continuous", -1.0, 1.0)
+    position = PiecewiseLinear.variable(2, 3) - PiecewiseLinear.constant_of(5.0, 3)
+    return Problem(
+        name="line", horizon=horizon, states=(Variable("s"),), actions=(action,), auxiliaries=(),
+        initial_lower=np.zeros(1), initial_upper=np.zeros(1),
+        dynamics=ReluNetwork(2, (), Layer(np.array([[1.0, 1.0]]), np.zeros(1))),
+        reward=-PiecewiseLinear.maximum([position, -position]),
+    )  # fmt: skip
+
+
+def row(coefficients: list[float], constant: float, equality: bool = False) -> Constraint:
+    return Constraint(PiecewiseLinear(np.array(coefficients), constant), equality, "row")
+
+
+@settings(max_examples=40, deadline=None)
+@given(SEEDS)
 def test_the_gradient_is_the_slope_of_the_merit(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, relus=6, horizon=4, auxiliary=bool(seed % 2))
-    if problem.discrete_states.any():
-        return
+    problem = replace(problem, states=tuple(Variable(v.name, "continuous", -4.0, 4.0) for v in problem.states))
     merit = Merit(problem, 3.0)
     decisions = search_box(problem, None).random(rng, 1)
     _, gradient = merit.gradient(roll_out(problem, decisions))
-    for name in ("initial", "actions", "auxiliaries"):
-        values = getattr(decisions, name)
+
+    def value(moved: Decisions) -> float:
+        return float(merit.score(roll_out(problem, moved)).merit(3.0)[0])
+
+    for part, values in enumerate(decisions.parts):
         for index in np.ndindex(values.shape):
-            step = np.zeros_like(values)
-            step[index] = 1e-7
-            parts = {field: getattr(decisions, field) for field in ("initial", "actions", "auxiliaries")}
-            ends = [Decisions(**{**parts, name: values + sign * step}) for sign in (-1.0, 1.0)]
-            low, high = (merit.score(roll_out(problem, end)).merit(3.0)[0] for end in ends)
-            assert getattr(gradient, name)[index] == pytest.approx((high - low) / 2e-7, abs=1e-5)
+            ends = []
+            for sign in (-1.0, 0.0, 1.0):
+                parts = [array.copy() for array in decisions.parts]
+                parts[part][index] += sign * 1e-6
+                ends.append(value(Decisions(*parts)))
+            back, forth = (ends[1] - ends[0]) / 1e-6, (ends[2] - ends[1]) / 1e-6
+            slope = gradient.parts[part][index]
+            tolerance = 1e-6 * max(1.0, abs(back), abs(forth), abs(ends[1]) * 10.0)
+            assert min(back, forth) - tolerance <= slope <= max(back, forth) + tolerance
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_no_plan_beats_the_optimum_and_all_are_checked(seed: int) -> None:
+@settings(max_examples=40, deadline=None)
+@given(SEEDS)
+def test_a_linearisation_is_exact_on_its_own_trajectory(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, relus=6, horizon=4)
+    decisions = search_box(problem, None).random(rng, 1)
+    plan = simulate(problem, decisions.initial[0], decisions.actions[0])
+    lin = linearise(problem, plan)
+    predictions = np.einsum("toi,ti->to", lin.jacobian, lin.inputs) + lin.offset
+    units = np.einsum("tui,ti->tu", lin.slopes, lin.inputs) + lin.intercepts
+    assert np.allclose(predictions, problem.dynamics.forward(lin.inputs))
+    assert np.allclose(units, lin.units)
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3, 4, 9, 10, 11])
+def test_the_optimum_of_small_problems_is_found_and_never_beaten(seed: int) -> None:
     problem = random_problem(np.random.default_rng(seed), relus=2, horizon=1 + seed % 2, auxiliary=seed % 3 == 0)
-    best = optimum(problem)
-    accepted: list[Trajectory] = []
-    run = Run(problem, Clock(), 1e-4)
+    best, run = optimum(problem), searched(problem)
+    if best is None:
+        assert run.best is None
+        return
+    assert run.best is not None
+    assert check(problem, simulate(problem, run.best.states[0], run.best.actions, run.best.auxiliaries)).ok
+    assert best - 1e-3 <= run.best.total_reward <= best + 1e-4
+
+
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_every_plan_that_is_passed_on_keeps_all_constraints(seed: int) -> None:
+    problem = random_problem(np.random.default_rng(seed), relus=6, horizon=5, auxiliary=seed % 2 == 0)
+    offered: list[Trajectory] = []
 
     def sink(trajectory: Trajectory, source: str) -> bool:
-        if run.offer_plan(trajectory, source):
-            accepted.append(trajectory)
-            return True
-        return False
+        offered.append(trajectory)
+        return True
 
-    search_plans(problem, None, time.monotonic() + 5.0, sink)
-    assert all(check(problem, trajectory).ok for trajectory in accepted)
-    if best is None:
-        assert not accepted
-    elif accepted:
-        assert accepted[-1].total_reward <= best + 1e-4
+    search_plans(problem, None, time.monotonic() + 1.0, sink)
+    rewards = [trajectory.total_reward for trajectory in offered]
+    assert rewards == sorted(rewards)
+    assert all(check(problem, trajectory).ok for trajectory in offered)
+
+
+def test_a_known_optimum() -> None:
+    assert searched(line_problem()).reward == pytest.approx(-10.0, abs=1e-6)
+
+
+def test_a_goal_away_from_the_reward_is_reached_at_the_last_moment() -> None:
+    problem = replace(line_problem(), goal=(row([-1.0, 0.0, 0.0], 6.5),))
+    run = searched(problem)
+    assert run.reward == pytest.approx(-10.0 - 0.5 - 1.5, abs=1e-4)
+    assert run.max_violation <= 1e-6
+
+
+def test_a_goal_that_only_one_plan_reaches() -> None:
+    problem = replace(line_problem(), goal=(row([-1.0, 0.0, 0.0], 8.0),))
+    assert searched(problem).reward == pytest.approx(-13.0 - 3.0, abs=1e-4)
+
+
+def test_constraints_between_states_and_actions() -> None:
+    problem = replace(line_problem(), constraints=(row([-0.5, 1.0, 0.0], -0.25),))  # a <= s/2 + 1/4
+    state, total = 0.0, 0.0
+    for _ in range(8):
+        state += min(1.0, 0.5 * state + 0.25, 5.0 - state)
+        total -= abs(state - 5.0)
+    assert searched(problem).reward == pytest.approx(total, abs=1e-4)
+
+
+def test_discrete_actions() -> None:
+    problem = line_problem(action=Variable("a", "integer", -2.0, 2.0))
+    run = searched(problem)
+    assert run.reward == pytest.approx(-3.0 - 1.0)
+    assert run.best is not None
+    assert set(run.best.actions.ravel().tolist()) <= {-2.0, -1.0, 0.0, 1.0, 2.0}
+
+
+def test_an_open_initial_state_and_open_bounds() -> None:
+    problem = replace(line_problem(action=Variable("a", "continuous", 0.0, np.inf)), initial_lower=np.array([-3.0]))
+    assert searched(problem).reward == pytest.approx(0.0, abs=1e-6)
+
+
+def test_an_auxiliary_that_constraints_tie_down() -> None:
+    """R = x' with x <= s and x <= 4 − s: best at s = 2, from the second state on."""
+    base = line_problem(horizon=6)
+    problem = replace(
+        base,
+        auxiliaries=(Variable("x", "continuous", -10.0, 10.0),),
+        dynamics=ReluNetwork(3, (), Layer(np.array([[1.0, 1.0, 0.0]]), np.zeros(1))),
+        reward=PiecewiseLinear.variable(4, 5),
+        constraints=(row([0.0, 0.0, 0.0, -1.0, 1.0], 0.0), row([0.0, 0.0, 0.0, 1.0, 1.0], -4.0)),
+    )
+    assert searched(problem).reward == pytest.approx(1.0 + 5 * 2.0, abs=1e-5)
+
+
+def test_a_reward_with_two_hills_is_climbed_on_the_higher_side() -> None:
+    """max(−|s' + 3|, 1 − |s' − 4|) is not concave; the far hill is higher."""
+
+    def hill(top: float, height: float) -> PiecewiseLinear:
+        away = PiecewiseLinear.variable(2, 3) - PiecewiseLinear.constant_of(top, 3)
+        return PiecewiseLinear.constant_of(height, 3) - PiecewiseLinear.maximum([away, -away])
+
+    problem = replace(line_problem(horizon=20), reward=PiecewiseLinear.maximum([hill(-3.0, 0.0), hill(4.0, 1.0)]))
+    assert searched(problem).reward == pytest.approx(17 * 1.0 + 0.0 - 1.0 - 2.0, abs=1e-4)
+
+
+def test_a_start_is_never_made_worse() -> None:
+    problem = line_problem()
+    start = simulate(problem, np.zeros(1), np.array([[1.0]] * 5 + [[0.0]] * 3))
+    assert searched(problem, seconds=1e-3, start=start).reward == pytest.approx(-10.0)
+
+
+def test_no_time_is_no_error() -> None:
+    assert searched(line_problem(), seconds=-1.0).interrupted is False
+
+
+def test_ctrl_c_passes_through() -> None:
+    def sink(trajectory: Trajectory, source: str) -> bool:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search_plans(line_problem(), None, time.monotonic() + 20.0, sink)
+
+
+def test_the_same_seed_finds_the_same_plan() -> None:
+    problem = random_problem(np.random.default_rng(101), relus=6, horizon=4)
+    first, second = searched(problem), searched(problem)
+    assert first.reward == second.reward
+
+
+def test_a_first_plan_takes_little_work_however_long_the_horizon() -> None:
+    counts = []
+    for horizon in (200, 2000):
+        context = context_of(replace(Problem.load(TANKS).with_horizon(horizon), goal=()))
+        plan_ahead(context)
+        assert context.found
+        counts.append(context.work.linear_programs)
+    assert counts[1] <= counts[0] + 10 <= 100
+
+
+def test_windows_improve_a_long_plan() -> None:
+    problem = line_problem(horizon=400)
+    context = context_of(problem)
+    plan = context.offer(Decisions(np.zeros((1, 1)), np.zeros((1, 400, 1)), np.zeros((1, 401, 0))), "start")
+    part = window_context(context, 100, 20, plan.states[100], plan.states[120])
+    part.take(cut_out(plan, 100, 120), "start")
+    improved = climb(part, cut_out(plan, 100, 120))
+    assert improved.states[-1] == pytest.approx(plan.states[120], abs=1e-6)
+    spliced = splice(problem, plan, improved, 100)
+    assert spliced.total_reward == pytest.approx(plan.total_reward + 2 * (1 + 2 + 3 + 4) + 11 * 5, abs=1e-4)
+    assert searched(problem, seconds=5.0).reward == pytest.approx(-10.0, abs=1e-5)
+
+
+@settings(max_examples=30, deadline=None)
+@given(SEEDS)
+def test_interpolation_on_a_grid_is_exact_for_affine_functions(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    grid = Grid((np.linspace(-1.0, 2.0, 5), np.linspace(0.0, 1.0, 3), np.array([4.0])))
+    slope = rng.normal(size=3)
+    states = rng.uniform([-1.0, 0.0, 4.0], [2.0, 1.0, 4.0], (20, 3))
+    assert np.allclose(grid.weights(states) @ (grid.nodes @ slope), states @ slope)

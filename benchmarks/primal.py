@@ -1,0 +1,61 @@
+"""How soon the search finds plans of the published instances, and how good they are.
+
+    python benchmarks/primal.py FOLDER [--only NAME] [--horizon H] [--seconds S]
+
+FOLDER holds the HD-MILP-Plan instances. Prints one row per instance: seconds to the first plan, the best reward after
+10 and 30 seconds, when the best plan was found, and when the search ended. Bounds are not computed here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from potentials import HORIZONS
+
+from reluplan.importers.hd_milp_plan import convert
+from reluplan.primal import search_plans
+from reluplan.problem import Problem
+from reluplan.run import Clock, Run
+
+
+def reward_at(run: Run, seconds: float) -> str:
+    """The best reward at a moment of the run."""
+    rewards = [entry["reward"] for entry in run.history if (entry["seconds"] or 0.0) <= seconds]
+    return f"{rewards[-1]:.4f}" if rewards and rewards[-1] is not None else "-"
+
+
+def measure(name: str, problem: Problem, seconds: float) -> str:
+    """One row of the table."""
+    run = Run(problem, Clock(seconds), 1e-4)
+    search_plans(problem, None, run.clock.deadline(), run.offer_plan)
+    ended = run.clock.elapsed
+    first, last = (f"{run.history[i]['seconds']:.1f}" if run.history else "-" for i in (0, -1))
+    return (
+        f"| {name} | {problem.horizon} | {first} | {reward_at(run, 10.0)} | {reward_at(run, 30.0)} "
+        f"| {last} | {ended:.1f} |"
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only")
+    parser.add_argument("--horizon", type=int)
+    parser.add_argument("--seconds", type=float, default=30.0)
+    options = parser.parse_args()
+    print("| instance | H | first plan, s | reward at 10 s | reward at 30 s | best found, s | ended, s |")
+    print("|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, horizon in HORIZONS.items():
+            if options.only not in (None, name):
+                continue
+            action_bounds = (-0.1, 0.1) if name.startswith("navigation") else None
+            problem = Problem.load(convert(options.folder, name, Path(folder) / name, action_bounds))
+            print(measure(name, problem.with_horizon(options.horizon or horizon), options.seconds), flush=True)
+
+
+if __name__ == "__main__":
+    main()
