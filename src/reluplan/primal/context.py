@@ -83,6 +83,12 @@ class Context:
         return -np.inf if self.best_score is None else float(self.best_score.merit(self.merit.price)[0])
 
     @property
+    def different_optima(self) -> int:
+        """How many local optima the climbs ended in."""
+        size = SAME_OPTIMUM * max(1.0, abs(self.best_merit))
+        return len({round(value / size) for value in self.optima})
+
+    @property
     def settled(self) -> bool:
         """Whether further starts are unlikely to find a better local optimum.
 
@@ -92,8 +98,7 @@ class Context:
         """
         if self.box.any_discrete:
             return False
-        size = SAME_OPTIMUM * max(1.0, abs(self.best_merit))
-        starts, different = len(self.optima), len({round(value / size) for value in self.optima})
+        starts, different = len(self.optima), self.different_optima
         return starts > different + 2 and different * (starts - 1) / (starts - different - 2) < different + 0.5
 
     def part(self, problem: Problem, box: SearchBox) -> Context:

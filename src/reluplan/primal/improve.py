@@ -46,7 +46,8 @@ def climb(context: Context, plan: Trajectory, margin: float = MARGIN) -> Traject
     """
     position = Position(context, plan, margin=margin)
     for round_number in itertools.count():
-        if context.expired or (round_number >= CATCH_UP_ROUNDS and position.value < context.best_merit):
+        late = round_number >= CATCH_UP_ROUNDS and position.value < context.best_merit
+        if late or context.expired or not np.isfinite(position.value):
             return position.plan
         if context.box.any_discrete:
             TrustRegion(position, integers=True).run(MIXED_STEPS)

@@ -63,6 +63,7 @@ def search(context: Context) -> None:
     while vain < PATIENCE and not (context.expired or (context.found and context.settled)):
         helped = [_run(method, context) for method in AGAIN]
         vain = 0 if any(helped) else vain + 1
+    context.say(f"{len(context.optima)} climbs ended in {context.different_optima} local optima")
 
 
 def search_windows(context: Context) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,12 @@ class TrustRegion:
     basis: Any = None
 
     def run(self, steps: int = STEPS) -> None:
-        """Steps until the radius is small, nothing is to be gained, or the time is up."""
+        """Steps until the radius is small, nothing is to be gained, or the time is up.
+
+        There is nothing to do from a plan that leads beyond all numbers.
+        """
+        if not math.isfinite(self.position.value):
+            return
         for _ in range(steps):
             if self.position.context.expired or self.radius < SMALLEST_RADIUS or not self._step():
                 return
