@@ -195,6 +195,14 @@ def test_a_reward_with_two_hills_is_climbed_on_the_higher_side() -> None:
     assert searched(problem).reward == pytest.approx(17 * 1.0 + 0.0 - 1.0 - 2.0, abs=1e-4)
 
 
+@pytest.mark.parametrize("horizon", [60, 400])
+def test_states_that_explode_are_no_error(horizon: int) -> None:
+    """s' = 10 s + a: all but a few plans lead beyond 1e300 or, at 400 steps, beyond all numbers."""
+    dynamics = ReluNetwork(2, (), Layer(np.array([[10.0, 1.0]]), np.zeros(1)))
+    run = searched(replace(line_problem(horizon), dynamics=dynamics), seconds=3.0)
+    assert run.reward is None or run.reward <= 0.0
+
+
 def test_a_start_is_never_made_worse() -> None:
     problem = line_problem()
     start = simulate(problem, np.zeros(1), np.array([[1.0]] * 5 + [[0.0]] * 3))

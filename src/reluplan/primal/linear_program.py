@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from reluplan.errors import SolverError
 from reluplan.milp.model import Model
 
 Array = NDArray[np.float64]
@@ -51,11 +50,12 @@ class LinearProgram:
             model.row_lower, model.row_upper, matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32),
             matrix.data, model.integer.astype(np.int32),
         )  # fmt: skip
-        if status == highspy.HighsStatus.kError:
-            raise SolverError("HiGHS refused a local linear program")
+        self._refused = status == highspy.HighsStatus.kError  # numbers too large, say: there is no step from there
 
     def solve(self, time_limit: float) -> Array | None:
         """A maximiser, None if there is none or the time is up."""
+        if self._refused:
+            return None
         limit = min(time_limit, MIP_SECONDS) if self._is_mip else time_limit
         self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(limit, 1e-3))
         self._highs.run()
