@@ -29,7 +29,7 @@ MIXED_STEPS = 20
 
 def improve(context: Context, plan: Trajectory) -> Trajectory:
     """The plan of highest merit that linear programs reach from this one."""
-    return climb(context, plan) if fits(context) else sweep(context, plan, lambda part: climb_best(part))
+    return climb(context, plan) if fits(context) else sweep(context, plan, climb_best)
 
 
 def climb_best(context: Context) -> None:
@@ -72,13 +72,17 @@ def fits(context: Context) -> bool:
     return context.problem.horizon <= longest_window(context)
 
 
-def sweep(context: Context, plan: Trajectory, search: Callable[[Context], None]) -> Trajectory:
+def sweep(
+    context: Context, plan: Trajectory, search: Callable[[Context], None], skip_steady: bool = False
+) -> Trajectory:
     """Search in overlapping windows in turn, each between the states where it begins and ends now.
 
-    `search` improves the best plan of the context of one window.
+    `search` improves the best plan of the context of one window. skip_steady: leave out windows that stay in one state.
     """
     for first, last in _windows(context, plan):
         old = cut_out(plan, first, last)
+        if skip_steady and np.allclose(old.states, old.states[0], rtol=1e-6, atol=1e-6):
+            continue
         end = None if last == plan.horizon else old.states[-1]
         part = window_context(context, first, last - first, old.states[0] if first else None, end)
         part.take(old, "window")

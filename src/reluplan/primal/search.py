@@ -71,7 +71,7 @@ def search_windows(context: Context) -> None:
     _run(plan_ahead, context)
     while not context.expired and context.best is not None:
         before = context.best_merit
-        sweep(context, improve(context, context.best), search)
+        sweep(context, improve(context, context.best), search, skip_steady=True)
         if context.best_merit <= before + WORTHWHILE * max(1.0, abs(before)):
             return
 
