@@ -1,7 +1,7 @@
 """The default method: a plan within seconds, then one proof after the other until a bound meets it.
 
-    bounds      boxes of every state, action and neuron that hold for all plans
-    primal      plans by search, without any MILP
+    bounds      boxes of every state, action and neuron that hold for all plans, and a first bound from them
+    primal      plans by search, without any MILP; a small model goes to the solver after a short search
     proofs      upper bounds of every plan's reward (PROOFS below), each narrowing the boxes of plans that are better
     milp        the whole model over what is left, beginning from the best plan
 
@@ -28,24 +28,32 @@ from reluplan.solvers.pool import WorkerPool
 
 PRIMAL_SHARE, LONGEST_PRIMAL = 0.12, 60.0
 """The search for plans gets this share of the time limit, and no more than these seconds."""
-SMALL_MODEL, SMALL_SHARE, LONGEST_SMALL = 400, 0.2, 20.0
-"""A model with at most this many binaries goes to the solver at once, for this share of the time and these seconds."""
-PROOFS: tuple[tuple[Proof, float], ...] = ((BoxProof(), 0.1), (GridProof(), 0.9), (PieceProof(), 0.85))
+SMALL_MODEL, QUICK_PRIMAL = 400, 2.0
+"""With at most this many binaries, or a reward without evident bound, the solver's turn comes after these seconds,"""
+SMALL_SHARE, LONGEST_SMALL = 0.2, 20.0
+"""for this share of the time and these seconds; the search goes on if that was not enough."""
+FIRST_PROOF = BoxProof()
+"""There at once, with or without a plan."""
+PROOFS: tuple[tuple[Proof, float], ...] = ((GridProof(), 0.9), (PieceProof(), 0.85))
 """In this order, each with at most this share of the time that is left when its turn comes."""
 
 
 def plan_auto(run: Run, options: PlanOptions) -> None:
     """The schedule; it ends as soon as the bound meets the plan."""
     bounds = bound_steps(run)
-    with run.stage("primal"):
-        _search(run, options, bounds)
-    if run.best is None:
-        solve_whole_model(run, bounds, options)
-        return
-    if int(bounds.unstable.sum()) <= SMALL_MODEL:
-        solve_whole_model(run, bounds, options, min(LONGEST_SMALL, SMALL_SHARE * run.clock.remaining))
     with WorkerPool(options.solver, options.thread_count) as pool:
         known = Knowledge(run, bounds, pool, options.seed)
+        with run.stage(FIRST_PROOF.stage):
+            FIRST_PROOF.improve(known, run.clock.deadline())
+        if int(bounds.unstable.sum()) <= SMALL_MODEL or math.isinf(run.bound):
+            _search(run, options, bounds, QUICK_PRIMAL)
+            if not run.is_proven:
+                solve_whole_model(run, bounds, options, min(LONGEST_SMALL, SMALL_SHARE * run.clock.remaining))
+        if not run.is_proven:
+            _search(run, options, bounds, LONGEST_PRIMAL)
+        if run.best is None:
+            solve_whole_model(run, bounds, options)
+            return
         for proof, share in PROOFS:
             if run.is_proven or run.clock.remaining <= 0.0:
                 return
@@ -55,10 +63,12 @@ def plan_auto(run: Run, options: PlanOptions) -> None:
         solve_whole_model(run, known.bounds, options, math.inf, only_better=True)
 
 
-def _search(run: Run, options: PlanOptions, bounds: HorizonBounds) -> None:
-    """Plans by search; what goes wrong there costs plans, never the run."""
-    deadline = min(run.clock.deadline(PRIMAL_SHARE), time.monotonic() + LONGEST_PRIMAL)
-    try:
-        search_plans(run.problem, bounds, deadline, run.offer_plan, options.seed, options.start, run.tell)
-    except ReluplanError as error:
-        run.note(f"the search for plans stopped: {error}")
+def _search(run: Run, options: PlanOptions, bounds: HorizonBounds, longest: float) -> None:
+    """Plans by search, beginning with the best so far; what goes wrong there costs plans, never the run."""
+    deadline = min(run.clock.deadline(PRIMAL_SHARE), time.monotonic() + longest)
+    start = options.start if run.best is None else run.best
+    with run.stage("primal"):
+        try:
+            search_plans(run.problem, bounds, deadline, run.offer_plan, options.seed, start, run.tell)
+        except ReluplanError as error:
+            run.note(f"the search for plans stopped: {error}")

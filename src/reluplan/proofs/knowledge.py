@@ -42,7 +42,8 @@ class Knowledge:
     def offer(self, bound: float, margin: float, source: str) -> None:
         """A proven bound of the plans in the boxes; margin: the error that its proof may carry."""
         if math.isfinite(bound):
-            self.run.offer_bound(max(bound, self.plan.total_reward), source, margin)
+            known = -math.inf if self.run.reward is None else self.run.reward
+            self.run.offer_bound(max(bound, known), source, margin)
 
 
 class Proof(Protocol):
