@@ -11,9 +11,11 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from reluplan.cli import main
+from reluplan.collect import collect
 from reluplan.data import names, read_transitions
 from test_validate import PROBLEM, RDDL, SYSTEM
 
@@ -21,7 +23,17 @@ SIMULATION_KEYS = {
     "ok", "horizon", "model_reward", "true_reward", "simulator_reward", "drift", "max_violation", "violations",
     "clipped_steps", "largest_clip", "ended_at",
 }  # fmt: skip
-COLLECT_KEYS = {"file", "seconds", "rows", "episodes", "missing", "duplicate_rows", "constant_columns", "coverage"}
+COLLECT_KEYS = {
+    "file",
+    "seconds",
+    "interrupted",
+    "rows",
+    "episodes",
+    "missing",
+    "duplicate_rows",
+    "constant_columns",
+    "coverage",
+}
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> int:
@@ -95,6 +107,55 @@ def test_collect_answers_bad_input(
     assert "Traceback" not in shown.err
     assert shown.out == ""
     assert sorted(path for path in folder.iterdir() if path.name != "__pycache__") == before
+
+
+INTERRUPTED = """
+import os
+import signal
+
+STATES = {"level": (0, 10)}
+ACTIONS = {"pump": (0, 3)}
+INITIAL = {"level": 2}
+made = 0
+
+
+def step(state, action):
+    global made
+    made += 1
+    if made == WHEN:
+        os.kill(PROCESS, signal.SIGINT)  # as Ctrl-C does
+    return [min(10, 0.9 * state[0] + action[0])]
+"""
+
+
+def collect_until(folder: Path, step: int, processes: int) -> subprocess.CompletedProcess[str]:
+    """`reluplan collect` of 400 episodes of 5 steps; Ctrl-C is pressed at that step."""
+    text = INTERRUPTED.replace("WHEN", str(step)).replace("PROCESS", f"os.get{'p' * (processes > 1)}pid()")
+    (folder / "tank.py").write_text(text)
+    arguments = [f"{folder / 'tank.py'}:step", "--episodes", "400", "--steps", "5", "--out", str(folder / "data.csv")]
+    line = [sys.executable, "-m", "reluplan", "collect", *arguments, "--processes", str(processes)]
+    return subprocess.run(line, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_ctrl_c_keeps_the_episodes_that_are_done(tmp_path: Path, processes: int) -> None:
+    done = collect_until(tmp_path, 503, processes)
+    assert done.returncode == 0
+    kept = read_transitions(tmp_path / "data.csv", ("level",), ("pump",))
+    whole = collect(f"{tmp_path / 'tank.py'}:step", episodes=100, steps=5)
+    assert 0 < len(kept) <= len(whole) * processes
+    if processes == 1:
+        assert len(kept) == 500  # the episode of step 503 was not done
+        assert np.array_equal(kept.states, whole.states)
+    assert len(kept) % 5 == 0
+    assert f"holds the first {len(kept) // 5} of 400 episodes" in done.stderr
+
+
+def test_ctrl_c_before_the_first_episode_writes_nothing(tmp_path: Path) -> None:
+    done = collect_until(tmp_path, 3, processes=1)
+    assert done.returncode == 3
+    assert "interrupted before there was anything to keep" in done.stderr
+    assert {file.name for file in tmp_path.iterdir()} <= {"tank.py", "__pycache__"}
 
 
 def test_check_with_a_simulator_adds_the_true_system(

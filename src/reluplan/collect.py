@@ -77,33 +77,52 @@ def collect(
     simulator, instance: as in `open_simulator`. steps: of each episode; the simulator's horizon by default, 10 for
     latin. exploration: "uniform" (independent actions), "smooth" (actions that stay a while), "latin" (uniform, from
     first states that are spread over their bounds). problem: a problem file whose bounds and constraints the data
-    keep to. An episode ends early where the simulator ends it, and where a state leaves its bounds.
+    keep to. An episode ends early where the simulator ends it, and where a state leaves its bounds. Ctrl-C ends with
+    the episodes that are done, if there are any.
 
     With several processes, call it under `if __name__ == "__main__":`, as multiprocessing asks for.
     """
     work = Collection(
         simulator, instance, episodes, steps, seed, exploration, None if problem is None else Path(problem)
     )
-    return run_collection(Collector(work), processes, on_episode)
+    return run_collection(Collector(work), processes, on_episode).transitions
 
 
-def run_collection(collector: Collector, processes: int, on_episode: OnEpisode | None = None) -> Transitions:
-    """All episodes of a collection, here or in several processes; tells how many are done."""
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """The transitions of the episodes that were run, the first ones of the collection, and their number."""
+
+    transitions: Transitions
+    episodes: int
+    interrupted: bool
+
+
+def run_collection(collector: Collector, processes: int, on_episode: OnEpisode | None = None) -> Collected:
+    """All episodes of a collection, here or in several processes; tells how many are done.
+
+    Ctrl-C ends with the whole episodes so far; it is passed on if they hold no transition.
+    """
     work, simulator = collector.work, collector.simulator
     if processes < 1:
         raise InputError(f"the number of processes must be at least 1, got {processes}")
-    parts = []
+    parts: list[Episode] = []
     runs = (
         map(collector.run, range(work.episodes))
         if processes == 1
         else _run_in_processes(work, collector.steps, processes)
     )
-    for part in runs:
-        parts.append(part)
-        if on_episode is not None:
-            on_episode(len(parts))
+    interrupted = False
+    try:
+        for part in runs:
+            parts.append(part)
+            if on_episode is not None:
+                on_episode(len(parts))
+    except KeyboardInterrupt:
+        if not any(len(part.states) for part in parts):
+            raise
+        interrupted = True
     simulator.close()
-    return _assemble(simulator.state_names, simulator.action_names, parts)
+    return Collected(_assemble(simulator.state_names, simulator.action_names, parts), len(parts), interrupted)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +25,9 @@ STEPS_PER_PROCESS = 2000
 """Fewer steps than this are done before another process has started."""
 
 
-@app.command(epilog="Exit codes: 0 done, 4 bad input.")
+@app.command(
+    epilog="Exit codes: 0 done (or interrupted: whole episodes are kept), 3 interrupted before the first, 4 bad input."
+)
 def collect(
     domain: Annotated[
         str,
@@ -64,15 +67,18 @@ def collect(
     workers = processes if processes is not None else _worthwhile(episodes * collector.steps)
     with ending_like_ctrl_c(), _bar(episodes, quiet) as on_episode:
         found = run_collection(collector, workers, on_episode)
-    report = data_report(found, _variables(collector.simulator, problem))
     with undisturbed():
-        write_transitions(found, out)
-    if as_json:
-        seconds = round(time.monotonic() - began, 3)
-        print(json.dumps({"file": str(out), "seconds": seconds, **asdict(report)}, indent=2))
-    elif not quiet:
-        print_data(report)
-        print(f"file      {out}")
+        report = data_report(found.transitions, _variables(collector.simulator, problem))
+        write_transitions(found.transitions, out)
+        if as_json:
+            run = {"file": str(out), "seconds": round(time.monotonic() - began, 3), "interrupted": found.interrupted}
+            print(json.dumps({**run, **asdict(report)}, indent=2))
+        elif not quiet:
+            print_data(report)
+            print(f"file      {out}")
+    if found.interrupted:
+        kept = f"{out} holds the first {found.episodes} of {episodes} episodes"
+        print(f"reluplan: interrupted: {kept}", file=sys.stderr)
     return 0
 
 
