@@ -189,6 +189,9 @@ def test_without_a_step_column_the_rows_of_an_episode_count_up(tmp_path: Path) -
         "x,y,u\r1.5,2,-0.3\r4,5.25,6\r",
         "x , y , u\n 1.5 , 2 , -0.3\n 4 , 5.25 , 6\n",
         'x,y,u,remark\n1.5,2,-0.3,"two\nlines, and a comma"\n4,5.25,6,\n',
+        "date;x;y;u\n01.03.2024;1,5;2;-0,3\n02.03.2024;4;5,25;6\n",
+        "remark;x;y;u\nwarm, dry;1.5;2;-0.3\ncold, wet;4;5.25;6\n",
+        'remark;x;y;u\n"warm, dry";1.5;2;-0.3\n"cold, wet";4;5.25;6\n',
     ],
 )
 def test_spreadsheets_just_work(tmp_path: Path, text: str) -> None:
@@ -249,6 +252,9 @@ FAULTS = {
     "x,y\n1,2\n3,4\n": ["the column 'u' is missing"],
     "x,y,U2\n1,2,3\n3,4,5\n": ["the column 'u' is missing"],
     "x,y,u\n1,2,3\n1,two,3\n": ["line 3", "column 'y'", "'two'"],
+    "x;y;u\n1,5;2;1.234,5\n1;2;3\n": ["line 2", "column 'u'", "'1.234,5'", "thousands separators"],
+    "x;y;u\n1,5;2;3\n1;2;1.234\n": ["line 3", "column 'u'", "'1.234'", "thousands separators"],
+    'x,y,u\n1,2,3\n1,2,"3,5"\n': ["line 3", "column 'u'", "'3,5'", "decimal comma", "semicolons"],
     "x,y,u\n1,2,3\n1,,3\n1,2,3\n": ["line 3", "column 'y'", "empty"],
     "x,y,u\n1,2,3\n1,2,3\nnan,2,3\n": ["line 4", "column 'x'"],
     "x,y,u\n1,2,inf\n1,2,3\n": ["line 2", "column 'u'", "inf"],
@@ -374,6 +380,22 @@ def test_bounds_that_exclude_data_are_told_with_row_value_and_bounds() -> None:
     ):
         require_inside_bounds(data, BOXES, "my.csv")
     require_inside_bounds(data.select(np.array([0, 1])), BOXES)
+
+
+def test_bounds_that_exclude_data_are_told_with_file_line_and_column(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.csv", tmp_path / "bad.csv"
+    good.write_text("x,y,u\n1,2,0\n3,4,0\n")
+    bad.write_text("x,y,u\n1,2,0\n3,4,7\n3,4,0\n")
+    boxes = [Variable("x"), Variable("y"), Variable("u", "continuous", 0.0, 5.0)]
+    with pytest.raises(InputError, match=r"bad\.csv: line 3, column 'u': 7 lies outside the bounds \[0, 5\]"):
+        read_transitions([good, bad], ("x", "y"), ("u",), boxes)
+    log = tmp_path / "log.csv"
+    rows = "t,0,0,1,9,0,0,False\nt,1,1,2,3,6,0,False\nt,2,2,3,3,0,0,True\n"
+    log.write_text(f"{LOG_BANNER}timestamp,iteration,epoch,x,y,u,reward,done\n{rows}")
+    with pytest.raises(InputError, match=r"log\.csv: line 6, column 'u': 6 lies"):  # beside the state after it
+        read_transitions(log, ("x", "y"), ("u",), boxes)
+    with pytest.raises(InputError, match=r"log\.csv: line 5, column 'y': 9 lies"):
+        read_transitions(log, ("x", "y"), ("u",), [Variable("y", "continuous", 0.0, 5.0)])
 
 
 @quick

@@ -86,7 +86,7 @@ def train(
 ) -> int:
     """Learn the network of a problem from transition data."""
     clock = Clock(time_limit)
-    from reluplan.data import read_transitions, require_inside_bounds
+    from reluplan.data import read_transitions
     from reluplan.problem_file import read_variables
     from reluplan.report.training import TrainingView, plot_training, print_training
     from reluplan.training.train import train as fit_network
@@ -102,13 +102,13 @@ def train(
     report_file = report or network_file.with_suffix(".json")
     _check_files([problem, *data], network_file, report_file, plot)
     _check_problem(problem, section)
-    transitions = read_transitions(data, [v.name for v in table.states], [v.name for v in table.actions])
-    require_inside_bounds(transitions, (*table.states, *table.actions), ", ".join(map(str, data)))
+    variables = (*table.states, *table.actions)
+    transitions = read_transitions(data, [v.name for v in table.states], [v.name for v in table.actions], variables)
     with ending_like_ctrl_c():
         with TrainingView(quiet) as view:
             result = fit_network(
                 transitions, section.inputs, section.outputs, settings,
-                variables=(*table.states, *table.actions), deadline=clock.deadline(), on_progress=view,
+                variables=variables, deadline=clock.deadline(), on_progress=view,
             )  # fmt: skip
         with undisturbed():
             found = _about_the_problem(result, problem, section, transitions)

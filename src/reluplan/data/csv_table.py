@@ -26,6 +26,8 @@ LOG_HEADER_WITHIN = 100_000
 LOG_BANNER = re.compile(rf"#+$|New Trial$|{LOG_HEADER.pattern[1:]}")
 CHUNK = 20_000
 """Rows that are held as text at a time."""
+DECIMAL_COMMA = str.maketrans({",": ".", ".": "\x1f"})
+"""Numbers with decimal commas as Python reads them; a point among them (1.234,5 or 1.234) makes no number any more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,12 +51,18 @@ class CsvTable:
 
     def numbers(self, columns: Sequence[int]) -> Array:
         """The values of some columns; plain files take a fast path, the rest is read cell by cell."""
-        if self._is_regular and columns:
+        for body in self._spellings() if self._is_regular and columns else ():
             try:
-                return _read_plain(self.body, self.delimiter, len(self.columns), columns)
+                return _read_plain(body, self.delimiter, len(self.columns), columns)
             except ValueError:
                 pass  # an empty cell, a truth value or a text: read slowly, to say which
         return self._read_cells(columns)
+
+    def _spellings(self) -> Iterator[str]:
+        """The rows with decimal points, then with decimal commas, unless commas separate the columns."""
+        yield self.body
+        if self.delimiter != "," and "," in self.body:
+            yield self.body.translate(DECIMAL_COMMA)
 
     def where(self, row: int) -> str:
         if self._is_regular:
@@ -105,23 +113,34 @@ class CsvTable:
         return ""
 
     def _read_cells(self, columns: Sequence[int]) -> Array:
+        commas = self.delimiter != "," and any("," in cells[at] for _, cells in self._rows() for at in columns)
         rows = self._rows()
         parts = []
         while chunk := list(islice(rows, CHUNK)):
-            parts.append(np.array([[self._number(line, cells, at) for at in columns] for line, cells in chunk]))
+            parts.append(np.array([[self._number(line, cells, at, commas) for at in columns] for line, cells in chunk]))
         return np.concatenate(parts) if parts else np.empty((0, len(columns)))
 
-    def _number(self, line: int, cells: Sequence[str], at: int) -> float:
+    def _number(self, line: int, cells: Sequence[str], at: int, commas: bool) -> float:
         text = cells[at].strip()
         if not text:
             return math.nan
         try:
-            return float(text)
+            return float(text.translate(DECIMAL_COMMA) if commas else text)
         except ValueError:
             if text.lower() in TRUTH:
                 return TRUTH[text.lower()]
         where = f"line {line}, column '{self.columns[at]}'"
-        raise InputError(f"{self.path}: {where}: expected a number, got {text!r}")
+        raise InputError(f"{self.path}: {where}: expected a number, got {text!r}{self._number_hint(text, commas)}")
+
+    def _number_hint(self, text: str, commas: bool) -> str:
+        """What to do where a number is spelt in a way that could mean two things."""
+        if not re.fullmatch(r"[-+]?\d[\d., ]*", text):
+            return ""
+        if commas:
+            return (
+                "; other numbers have decimal commas, so points and spaces are not read: leave out thousands separators"
+            )
+        return "; leave out thousands separators, and if this is a decimal comma, separate the columns by semicolons"
 
 
 def _read_plain(body: str, delimiter: str, width: int, columns: Sequence[int]) -> Array:
@@ -161,8 +180,6 @@ def open_csv(path: Path) -> CsvTable:
     if all(_is_number(name) for name in columns):
         raise InputError(f"{path}: its first line holds numbers; expected the names of the variables there")
     body = _trimmed(body, delimiter)
-    if delimiter != "," and "," in body:
-        body = body.replace(",", ".")
     first_line = text.count("\n", 0, start.end()) + 2
     return CsvTable(path, columns, delimiter, body, range(first_line, first_line + body.count("\n")))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
@@ -17,6 +17,8 @@ from reluplan.problem import Variable
 
 Array = NDArray[np.float64]
 Role = Literal["state", "action", "next state"]
+Where = Callable[[Role, int], str]
+"""The place of a transition's state or action in its file, such as `line 7`."""
 
 BINS = 20
 """Equal parts of a variable's declared range; those with data count as covered."""
@@ -86,29 +88,34 @@ def data_report(transitions: Transitions, variables: Sequence[Variable] = ()) ->
     )
 
 
-def require_inside_bounds(transitions: Transitions, variables: Sequence[Variable], source: str = "the data") -> None:
+def require_inside_bounds(
+    transitions: Transitions, variables: Sequence[Variable], source: str = "the data", where: Where | None = None
+) -> None:
     """Complain if a state or an action lies outside its variable's bounds: bounds that exclude the data are wrong.
 
-    Next states may lie outside: how the system leaves its bounds is worth learning.
+    Next states may lie outside: how the system leaves its bounds is worth learning. where: how to find the value of a
+    transition in its file.
     """
     known = {variable.name: variable for variable in variables}
-    for role, names, table in _tables(transitions):
+    for role, names, table in _tables(transitions)[:2]:
         for name, values in zip(names, table.T, strict=True):
-            if role != "next state" and name in known:
-                _require_column_inside(transitions, values, known[name], source)
+            outside = np.flatnonzero(_is_outside(values, known.get(name, Variable(name))))
+            if len(outside):
+                row = int(outside[0])
+                place = _row_name(transitions, row) if where is None else where(role, row)
+                raise InputError(f"{source}: {place}, {_outside_text(values, row, len(outside), known[name])}")
 
 
-def _require_column_inside(transitions: Transitions, values: Array, variable: Variable, source: str) -> None:
-    outside = np.flatnonzero(_is_outside(values, variable))
-    if not len(outside):
-        return
-    row = int(outside[0])
-    others = f" ({len(outside)} rows do)" if len(outside) > 1 else ""
-    raise InputError(
-        f"{source}: row {row + 1} (episode {transitions.episode[row]}, step {transitions.step[row]}), column "
-        f"'{variable.name}': {values[row]:g} lies outside the bounds [{variable.lower:g}, {variable.upper:g}] that the "
-        f"problem declares{others}; the column ranges over [{values.min():g}, {values.max():g}]: widen the bounds, "
-        "or take such rows out"
+def _row_name(transitions: Transitions, row: int) -> str:
+    return f"row {row + 1} (episode {transitions.episode[row]}, step {transitions.step[row]})"
+
+
+def _outside_text(values: Array, row: int, count: int, variable: Variable) -> str:
+    others = f" ({count} rows do)" if count > 1 else ""
+    return (
+        f"column '{variable.name}': {values[row]:g} lies outside the bounds [{variable.lower:g}, {variable.upper:g}] "
+        f"that the problem declares{others}; the column ranges over [{values.min():g}, {values.max():g}]: widen the "
+        "bounds, or take such rows out"
     )
 
 

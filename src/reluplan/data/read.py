@@ -10,27 +10,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.data.columns import ColumnPlaces, find_columns
+from reluplan.data.quality import Role, require_inside_bounds
 from reluplan.data.table import Table, open_table
 from reluplan.data.transitions import Transitions, concatenate
 from reluplan.errors import InputError
+from reluplan.problem import Variable
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 
 def read_transitions(
-    paths: str | Path | Sequence[str | Path], state_names: Sequence[str], action_names: Sequence[str]
+    paths: str | Path | Sequence[str | Path],
+    state_names: Sequence[str],
+    action_names: Sequence[str],
+    variables: Sequence[Variable] = (),
 ) -> Transitions:
     """The transitions in one or several data files (CSV, Parquet, NPZ); see docs/data.md for what they may look like.
 
     Next states are read from their columns (x', next_x or x_next) or, where a file has none, from consecutive rows.
+    variables: their bounds must hold the states and actions.
     """
     files = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
     if not files:
         raise InputError("no data file is given")
     sources = [_open(path, state_names, action_names) for path in files]
     _require_same_columns(sources)
-    return concatenate([source.transitions(state_names, action_names) for source in sources])
+    return concatenate([source.transitions(state_names, action_names, variables) for source in sources])
 
 
 def _open(path: Path, state_names: Sequence[str], action_names: Sequence[str]) -> _Source:
@@ -65,7 +71,10 @@ class _Source:
     table: Table
     places: ColumnPlaces
 
-    def transitions(self, state_names: Sequence[str], action_names: Sequence[str]) -> Transitions:
+    def transitions(
+        self, state_names: Sequence[str], action_names: Sequence[str], variables: Sequence[Variable]
+    ) -> Transitions:
+        """All steps of the file, checked."""
         places = self.places
         groups = (places.states, places.actions, places.next_states or (), _one(places.episode), _one(places.step))
         values = self.table.numbers([column for group in groups for column in group])  # in one pass over the file
@@ -80,10 +89,16 @@ class _Source:
         self._require_finite(states, places.states, now)
         self._require_finite(actions, places.actions, acting)
         self._require_finite(next_states, places.next_states or places.states, then)
-        return Transitions(
+        found = Transitions(
             tuple(state_names), tuple(action_names), episode[acting], step[acting],
             states[now], actions[acting], next_states[then],
         )  # fmt: skip
+
+        def where(role: Role, row: int) -> str:
+            return self.table.where(int((now if role == "state" else acting)[row]))
+
+        require_inside_bounds(found, variables, str(self.table.path), where)
+        return found
 
     def _labels(self, count: int, episodes: Array, steps: Array) -> tuple[Index, Index]:
         """Episode and step of every row, made up where the file has none.
