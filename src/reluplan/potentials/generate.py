@@ -32,9 +32,9 @@ PAPER_REGULARISER = 1.0 / math.sqrt(1e6)
 LARGEST_POTENTIAL = 1e12
 CLIMBS = 8
 """Generations of samples that climb from random steps to those with high rewards."""
-SCALE = 3.0
+SCALE = 2.0
 SCALE_STEPS = 10
-"""φ without cuts is −3 times the median |R| of the first ten steps of greedy rollouts."""
+"""φ without cuts is −2 times the median |R| of the first ten steps of greedy rollouts."""
 
 
 @dataclass(frozen=True)

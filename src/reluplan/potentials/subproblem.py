@@ -58,27 +58,28 @@ class Subproblem:
         threads: int,
         start: Array | None = None,
     ) -> Violations:
-        """Maximise R − φ, to half the tolerance; stop earlier at a violation that exceeds the tolerance and `enough`
-        times its bound. start: inputs (s, a, x) of a step to begin from."""
+        """Maximise R − φ until the bound proves that no violation exceeds the tolerance, or one does that is at least
+        `enough` times the bound. start: inputs (s, a, x) of a step to begin from."""
         found: list[Entries] = []
-        sufficient = False
+        settled = False
 
         def listen(progress: Progress) -> None:
-            nonlocal sufficient
+            nonlocal settled
             if progress.solution is not None:
                 found.append(self._entries_of(progress.solution))
-            if progress.incumbent is not None and progress.bound is not None:
-                sufficient = progress.incumbent > max(tolerance, enough * progress.bound)
+            if progress.bound is not None:
+                violation = -math.inf if progress.incumbent is None else progress.incumbent
+                settled = progress.bound <= tolerance or violation > max(tolerance, enough * progress.bound)
 
         outcome = HighsSolver().solve(
             self._with_potentials(values),
             SolveOptions(
                 time_limit=time_limit,
-                gap=min(0.05, 0.5 * tolerance / max(1.0, tolerance)),
+                gap=min(0.05, 0.1 * tolerance / max(1.0, tolerance)),
                 threads=threads,
                 start=None if start is None else self._assignment(start),
                 on_progress=listen,
-                should_stop=lambda: sufficient,
+                should_stop=lambda: settled,
             ),
         )
         if outcome.status is SolveStatus.UNBOUNDED:
