@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,26 @@ def test_from_a_csv_file_to_a_plan(command: Command, problem: Path, data: Path, 
     planned = command("plan", problem, "--out", tmp_path / "run", "--json")
     assert planned.code == 0
     assert json.loads(planned.out)["status"] == "optimal"
+
+
+def test_the_readme_leads_from_a_spreadsheet_to_a_plan(command: Command, tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    block = re.search(r"```toml\n(.*?)```", readme, re.DOTALL)
+    assert block is not None
+    (tmp_path / "problem.toml").write_text(textwrap.dedent(block[1]).replace("horizon = 24", "horizon = 4"))
+    rng, temperature, lines = np.random.default_rng(0), 12.0, ["\ufeffDatum;episode;step;Room Temp ;power"]
+    for row in range(300):
+        power = rng.uniform(0, 5)
+        temperature = rng.uniform(5, 30) if row % 20 == 0 else temperature
+        cells = (f"{value:.3f}".replace(".", ",") for value in (temperature, power))
+        lines.append(";".join(["01.03.2024", str(row // 20 + 1), str(row % 20 + 1), *cells]))
+        temperature += 0.03 * (5.0 - temperature) + 0.4 * power
+    (tmp_path / "data.csv").write_text("\r\n".join([*lines, ";;;;", ""]), encoding="utf-8", newline="")
+    problem = tmp_path / "problem.toml"
+    assert command("train", tmp_path / "data.csv", "--problem", problem, "--hidden", "4", "--epochs", "20").code == 0
+    assert report_of(tmp_path / "network.json")["states"][0]["r2_change"] > 0.999
+    assert command("plan", problem, "--time-limit", "20", "--out", tmp_path / "run").code == 0
+    assert command("check", problem, tmp_path / "run").code == 0
 
 
 def test_hidden_takes_several_numbers_anywhere_on_the_line(
