@@ -18,6 +18,7 @@ from reluplan.control.observe import observed_state
 from reluplan.control.ordered import OrderedSimulator
 from reluplan.control.run import control_episodes, draw_starts
 from reluplan.control.shift import shifted_plan
+from reluplan.control.step_plan import PlanningOptions, plan_step
 from reluplan.errors import InputError
 from reluplan.planner import plan
 from reluplan.problem import Problem
@@ -248,6 +249,35 @@ def check_files(report: ControlReport, folder: Path) -> None:
     assert sum(float(row["reward"]) for row in rows) == pytest.approx(sum(stored["returns"]))
     with pytest.raises(InputError, match=r"must be \.json or \.csv"):
         report.write(folder / "steps.txt")
+
+
+OPTIONS = PlanningOptions("auto", "highs", 1e-4, 1, 0)
+
+
+def test_a_long_window_gets_a_good_plan_in_the_time_of_a_step() -> None:
+    """A hundred steps of Navigation are too many to prove anything about within a second."""
+    problem = Problem.load(EXAMPLES / "navigation" / "navigation_8" / "problem.toml").with_horizon(100)
+    found = plan_step(problem, OPTIONS, None, 2.0)
+    assert found.trajectory is not None
+    assert check(problem, found.trajectory).ok
+    assert (found.status, found.bound) == ("feasible", None)
+    straight = simulate(problem, problem.initial_lower, np.full((100, 2), 0.1))
+    assert found.trajectory.total_reward > straight.total_reward
+
+
+def test_a_short_window_is_proven_and_a_start_is_never_made_worse(tanks: Problem) -> None:
+    best = plan(tanks)
+    assert best.reward is not None
+    for method in ("auto", "base"):
+        options = replace(OPTIONS, method=method)
+        found = plan_step(tanks, options, None, 20.0)
+        assert found.trajectory is not None
+        assert found.status == "optimal"
+        assert found.trajectory.total_reward == pytest.approx(best.reward, rel=1e-3)
+    assert best.trajectory is not None
+    kept = plan_step(tanks, OPTIONS, best.trajectory, 0.05)
+    assert kept.trajectory is not None
+    assert kept.trajectory.total_reward >= best.reward - 1e-9
 
 
 def test_options_are_checked(tanks: Problem) -> None:

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from reluplan.check import check
 from reluplan.control.observe import observed_state
 from reluplan.control.shift import idle_action, shifted_plan
-from reluplan.errors import InputError, NumericalError, SolverError
-from reluplan.planner import plan
+from reluplan.control.step_plan import PlanningOptions, StepPlan, plan_step
+from reluplan.errors import InputError
 from reluplan.problem import Problem
-from reluplan.result import PlanResult, Status
+from reluplan.result import Status
 from reluplan.simulate import Trajectory
 
 Array = NDArray[np.float64]
@@ -83,8 +83,7 @@ class Controller:
         self.lookahead = lookahead
         self.decisions: list[Decision] = []
         self._time_limit, self._first_time_limit = time_limit_per_step, first
-        self._method, self._solver = method, solver
-        self._gap, self._threads, self._seed = gap, threads, seed
+        self._options = PlanningOptions(method, solver, gap, threads, seed)
         self._state_tolerance = state_tolerance
         self._current: Trajectory | None = None
 
@@ -98,7 +97,8 @@ class Controller:
         began = time.monotonic()
         window = self._window(observed_state(self.problem, state, self._state_tolerance))
         rest = None if self._current is None else shifted_plan(window, self._current)
-        result = self._plan(window, rest)
+        seconds = self._time_limit if self.decisions else self._first_time_limit
+        result = plan_step(window, self._options, rest, seconds)
         source, self._current = _better(window, result, rest)
         decision = _decision(window, source, self._current, result, time.monotonic() - began)
         self.decisions.append(decision)
@@ -117,24 +117,10 @@ class Controller:
             goal=self.problem.goal if horizon == remaining else (),
         )
 
-    def _plan(self, window: Problem, rest: Trajectory | None) -> PlanResult | None:
-        """None if the solver failed: a step without a new plan is no reason to leave the system alone."""
-        time_limit = self._time_limit if self.decisions else self._first_time_limit
-        try:
-            result = plan(
-                window, time_limit=time_limit, method=self._method, solver=self._solver, gap=self._gap,
-                threads=self._threads, seed=self._seed, start=rest,
-            )  # fmt: skip
-        except (SolverError, NumericalError):
-            return None
-        if result.fields["interrupted"]:
-            raise KeyboardInterrupt
-        return result
 
-
-def _better(window: Problem, result: PlanResult | None, rest: Trajectory | None) -> tuple[Source, Trajectory | None]:
+def _better(window: Problem, result: StepPlan, rest: Trajectory | None) -> tuple[Source, Trajectory | None]:
     """The new plan, or the rest of the old one if it is better, or if it is all there is, valid or not."""
-    found = None if result is None else result.trajectory
+    found = result.trajectory
     if rest is None:
         return ("idle" if found is None else "plan"), found
     if found is None or (rest.total_reward > found.total_reward and check(window, rest).ok):
@@ -143,15 +129,15 @@ def _better(window: Problem, result: PlanResult | None, rest: Trajectory | None)
 
 
 def _decision(
-    window: Problem, source: Source, trajectory: Trajectory | None, result: PlanResult | None, seconds: float
+    window: Problem, source: Source, trajectory: Trajectory | None, result: StepPlan, seconds: float
 ) -> Decision:
     action = idle_action(window) if trajectory is None else trajectory.actions[0]
     return Decision(
         action=np.clip(action, *window.box(window.actions)),
         source=source,
-        status="no_plan" if result is None else result.status,
+        status=result.status,
         horizon=window.horizon,
         reward=None if trajectory is None else trajectory.total_reward,
-        bound=None if result is None else result.bound,
+        bound=result.bound,
         seconds=seconds,
     )
