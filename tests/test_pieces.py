@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from brute_force import optimum
 from random_problems import random_problem
@@ -16,22 +19,30 @@ from reluplan.bounds.reach import HorizonBounds, reachable_bounds
 from reluplan.bounds.tighten import tighten_window
 from reluplan.check import check
 from reluplan.errors import InfeasibleError
+from reluplan.milp.model import Index, ModelBuilder
 from reluplan.milp.unroll import unroll
+from reluplan.network import ReluNetwork
+from reluplan.piecewise import PiecewiseLinear
 from reluplan.polish import extract
-from reluplan.problem import Problem
+from reluplan.problem import Problem, Variable
 from reluplan.proofs import by_pieces
 from reluplan.proofs.by_boxes import BoxProof
 from reluplan.proofs.by_pieces import PieceProof
 from reluplan.proofs.costates import costates
 from reluplan.proofs.decomposition import Decomposition
+from reluplan.proofs.kinks import add_kinks, features
 from reluplan.proofs.knowledge import Knowledge
-from reluplan.proofs.partition import partition, resting_steps
-from reluplan.proofs.pieces import Span, cut_piece, narrow, window_hull
+from reluplan.proofs.partition import Budget, partition, resting_steps
+from reluplan.proofs.pieces import Span, cut_piece, cut_pieces, narrow, window_hull
+from reluplan.proofs.rest import value_rest
+from reluplan.proofs.windows import plan_window, plan_windows
 from reluplan.run import Clock, Run
 from reluplan.simulate import Trajectory, simulate
 from reluplan.solvers.base import SolveOptions
 from reluplan.solvers.highs import HighsSolver
 from reluplan.solvers.pool import WorkerPool
+
+Array = NDArray[np.float64]
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +83,80 @@ def solved(seed: int) -> tuple[Problem, HorizonBounds, Trajectory] | None:
 SPANS = ([Span(0, 1), Span(1, 1)], [Span(0, 1, 2)], [Span(0, 2)])
 
 
+def kinked_box() -> tuple[ModelBuilder, Index, Array, Array, Array]:
+    """Six states in boxes: with the kink inside, at either edge, beyond them, and none."""
+    kinks = np.array([0.5, -1.0, 2.0, 5.0, -5.0, -np.inf])
+    lower, upper = np.full(6, -1.0), np.full(6, 2.0)
+    builder = ModelBuilder()
+    return builder, builder.add_columns(lower, upper), lower, upper, kinks
+
+
+@given(seed=st.integers(0, 10_000))
+def test_kinks_are_encoded_exactly(seed: int) -> None:
+    """With the states fixed, each column below a kink can only be max(0, c − s), whichever way it is pulled."""
+    rng = np.random.default_rng(seed)
+    builder, states, lower, upper, kinks = kinked_box()
+    hinges, binaries = add_kinks(builder, states, lower, upper, kinks)
+    assert ((binaries >= 0) == [True, False, False, False, False, False]).all()
+    builder.add_cost(hinges, rng.choice([-1.0, 1.0], 6))
+    model = builder.build()
+    point = rng.choice([-1.0, 0.5, 2.0, rng.uniform(-1.0, 2.0)], 6)
+    low, high = model.column_lower.copy(), model.column_upper.copy()
+    low[states] = high[states] = point
+    solution = (
+        HighsSolver().solve(dataclasses.replace(model, column_lower=low, column_upper=high), SolveOptions()).solution
+    )
+    assert solution is not None
+    assert solution[hinges] == pytest.approx(features(point, kinks)[6:], abs=1e-6)
+
+
+def test_assignments_of_windows_are_feasible_and_worth_what_they_earn() -> None:
+    """The complete vector of a simulated window satisfies its model, and its value is Σ R − V(s_first) + V(s_end)."""
+    tried = 0
+    for seed in range(40):
+        case = solved(seed)
+        if case is None:
+            continue
+        problem, bounds, found = case
+        pieces = cut_pieces(problem, bounds, [Span(0, 1), Span(1, 1)], found)
+        values = np.random.default_rng(seed).normal(size=(3, 2 * len(problem.states)))
+        for i, piece in enumerate(pieces):
+            model, x = piece.model(values[i], values[i + 1]), piece.assignment(plan_window(piece.span, found))
+            tried += 1
+            assert model.violation(x) < 1e-5
+            expected = plan_windows(piece, found).values(values[i], values[i + 1])
+            assert model.value(x) == pytest.approx(expected[0], abs=1e-6)
+    assert tried > 20
+
+
+def test_a_rest_gets_values_that_lose_less(pool: WorkerPool) -> None:
+    """s' = 0.9 s + a, heating by a in 0..10 costs a, but what exceeds 3 only half; below 20 each degree costs 10.
+
+    From a cold state one big step is cheap, so slopes below and above the resting state differ.
+    """
+    network = ReluNetwork.sequential([[[0.9, 1.0]]], [[0.0]])
+    w = [PiecewiseLinear.variable(i, 3) for i in range(3)]
+    constant = partial(PiecewiseLinear.constant_of, width=3)
+    cost = PiecewiseLinear.maximum([-w[1], w[1] * -0.5 - constant(1.5)])
+    cold = PiecewiseLinear.maximum([constant(20.0) - w[2], constant(0.0)])
+    problem = Problem(
+        "heating", 40, (Variable("s", "continuous", 0.0, 21.0),), (Variable("a", "continuous", 0.0, 10.0),), (),
+        np.full(1, 20.0), np.full(1, 20.0), network, cost - cold * 10.0,
+    )  # fmt: skip
+    rest = simulate(problem, np.full(1, 20.0), np.full((40, 1), 2.0))
+    wide = dataclasses.replace(problem, initial_lower=np.zeros(1), initial_upper=np.full(1, 21.0))
+    pieces = cut_pieces(problem, reachable_bounds(wide), [Span(0, 1), Span(1, 1, 38), Span(39, 1)], rest)
+    alone = Decomposition(pieces[1:2], rest, pool, np.random.default_rng(0), free_ends=True)
+    first = np.array([1.0, 0.0])
+    found = value_rest(alone, [first], np.ones(2), time.monotonic() + 60.0, 1e-3)
+
+    def loss(value: Array) -> float:
+        return alone.evaluate(np.tile(value, (2, 1)), time.monotonic() + 60.0, 1e-6).total - 38 * -2.0
+
+    linear = min(loss(np.array([slope, 0.0])) for slope in np.linspace(0.0, 2.0, 21))
+    assert -1e-6 <= loss(found) < 0.5 * linear
+
+
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000), which=st.integers(0, len(SPANS) - 1), size=st.sampled_from([0.0, 0.3, 3.0]))
 def test_any_values_and_windows_prove_a_bound(pool: WorkerPool, seed: int, which: int, size: float) -> None:
@@ -79,9 +164,9 @@ def test_any_values_and_windows_prove_a_bound(pool: WorkerPool, seed: int, which
     if case is None:
         return
     problem, bounds, found = case
-    pieces = tuple(cut_piece(problem, bounds, span) for span in SPANS[which])
+    pieces = cut_pieces(problem, bounds, SPANS[which], found)
     decomposition = Decomposition(pieces, found, pool, np.random.default_rng(seed))
-    values = np.random.default_rng(seed).normal(size=(len(pieces) + 1, len(problem.states))) * size
+    values = np.random.default_rng(seed).normal(size=(len(pieces) + 1, 2 * len(problem.states))) * size
     valuation = decomposition.evaluate(decomposition.settle(values), time.monotonic() + 60.0, 1e-3)
     best = best_reward(problem, bounds, found)
     assert not valuation.infeasible
@@ -187,7 +272,7 @@ def test_partitions_cover_every_step_once(horizon: int, rest: int, budget: int, 
     states = np.cumsum(rng.normal(size=(horizon + 1, 2)), axis=0)
     states[min(rest, horizon) :] = states[min(rest, horizon)]
     found = Trajectory(states, np.zeros((horizon, 1)), np.zeros((horizon + 1, 0)), np.zeros(horizon))
-    spans = partition(found, rng.integers(0, 20, horizon), budget, 2 * budget)
+    spans = partition(found, rng.integers(0, 20, horizon), Budget(budget, 2 * budget, 2 * budget))
     assert [step for span in spans for step in range(span.first, span.end)] == list(range(horizon))
     begin, end = resting_steps(found)
     assert 0 <= begin <= end <= horizon
@@ -195,10 +280,6 @@ def test_partitions_cover_every_step_once(horizon: int, rest: int, budget: int, 
 
 def test_costates_are_marginal_values() -> None:
     """With the LP's own optimum as the plan, a little more of s_2 is worth λ_2 a unit (where the LP is smooth)."""
-    from reluplan.network import ReluNetwork
-    from reluplan.piecewise import PiecewiseLinear
-    from reluplan.problem import Variable
-
     network = ReluNetwork.sequential([[[0.9, 1.0]]], [[0.0]])
     problem = Problem(
         "decay", 4, (Variable("s", "continuous", -100.0, 100.0),), (Variable("a", "continuous", -1.0, 1.0),), (),
@@ -212,10 +293,6 @@ def test_costates_are_marginal_values() -> None:
 
 def test_a_resting_plan_is_proven_for_any_horizon(pool: WorkerPool) -> None:
     """From 5, move by at most 1 a step towards 0 and stay: the same few MILPs prove 20 or 2,000 steps."""
-    from reluplan.network import ReluNetwork
-    from reluplan.piecewise import PiecewiseLinear
-    from reluplan.problem import Variable
-
     network = ReluNetwork.sequential([[[1.0, 1.0]]], [[0.0]])
     distance = PiecewiseLinear.maximum(
         [PiecewiseLinear(np.array([0, 0, 1.0])), PiecewiseLinear(np.array([0, 0, -1.0]))]

@@ -83,6 +83,18 @@ class ModelBuilder:
         self.column_count = 0
         self.row_count = 0
 
+    @classmethod
+    def continuing(cls, model: Model) -> ModelBuilder:
+        """A builder that begins with all of a model but its names."""
+        builder = cls()
+        columns = builder.add_columns(model.column_lower, model.column_upper, model.integer)
+        rows = builder.add_rows(model.row_lower, model.row_upper)
+        entries = model.matrix.tocoo()
+        builder.add_entries(rows[entries.row], columns[entries.col], entries.data)
+        builder.add_cost(columns, model.objective)
+        builder.offset = model.offset
+        return builder
+
     def add_columns(self, lower: ArrayLike, upper: ArrayLike, integer: ArrayLike = False, name: Name = "x") -> Index:
         """Append columns with these bounds (arrays of one shape); returns their indices in that shape."""
         low, high = np.broadcast_arrays(np.asarray(lower, dtype=np.float64), np.asarray(upper, dtype=np.float64))

@@ -4,32 +4,40 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from reluplan.bounds.reach import HorizonBounds
 from reluplan.bounds.tighten import tighten_window
 from reluplan.errors import InfeasibleError
-from reluplan.milp.model import Model
+from reluplan.milp.model import Model, ModelBuilder
 from reluplan.proofs.costates import costates
-from reluplan.proofs.decomposition import Decomposition, Valuation
+from reluplan.proofs.decomposition import Decomposition, Key, Valuation, WindowBound
 from reluplan.proofs.knowledge import Knowledge
-from reluplan.proofs.partition import partition, resting_steps
-from reluplan.proofs.pieces import Span, cut_piece, narrow
+from reluplan.proofs.partition import Budget, partition, resting_steps
+from reluplan.proofs.pieces import Piece, Span, cut_pieces, narrow
+from reluplan.proofs.rest import value_rest
 from reluplan.proofs.windows import plan_windows
 
 Array = NDArray[np.float64]
 
 VALUATIONS = 2
 """Proposals of λ, each closer to the best one, before windows grow instead."""
-FIRST_BUDGET, FEW_BINARIES = 32, 128
-"""Binaries of a window at first; all windows up to the rest become one when they have few together."""
-SMALLEST_RADIUS, MOST_SETBACKS = 0.01, 5
+FIRST_BUDGET = Budget(resting=32, moving=64, few=128)
+SMALLEST_RADIUS, MOST_SETBACKS, MOST_DOUBLINGS = 0.01, 5, 5
+WORTH_NARROWING, MANY_FEWER = 0.8, 0.5
+"""Boxes are narrowed again when the gap has fallen to this share of what it was the last time; the horizon is cut anew
+when at most this share of the unstable ReLUs is left."""
 PATIENCE = 0.2
 """No MILP gets more than this share of the time that is left, and windows grow until one of them takes it."""
+REST_SHARE, MUCH = 0.4, 0.3
+"""Of the time that is left, for values where the plan rests, if this share of the gap is lost there."""
+WORTH_ASKING, DOUBTFUL = 0.05, 0.3
+"""A window that loses less than this share of the gap is not bounded again; one whose MILP left this share of its loss
+open is."""
 SETTLING = 20
 """Steps after a plan has come to rest that the LP of its values looks ahead."""
 
@@ -48,86 +56,148 @@ class PieceProof:
 class _Rounds:
     """The present partition of the horizon and the values of the states.
 
-    values: λ for every step's state (H + 1, n), of which the boundaries are in use. radius: of the trust region of λ,
-    relative. budget: binaries that a window may have.
+    values: λ for every step's state (H + 1, 2n), of which the boundaries are in use; first: of the LP.
+    radius: of the trust region of λ, relative. budget: of the windows of now. narrowed_at: the gap when boxes were last
+    narrowed; valued_at: the same when λ was last sought for the rest. refused: partitions that proved less.
     """
 
     known: Knowledge
     spans: list[Span] = field(init=False, default_factory=list)
     values: Array = field(init=False)
+    first: Array = field(init=False)
     radius: float = field(init=False, default=0.5)
-    budget: int = field(init=False, default=FIRST_BUDGET)
+    budget: Budget = field(init=False, default=FIRST_BUDGET)
+    narrowed_at: float = field(init=False, default=math.inf)
+    valued_at: float = field(init=False, default=math.inf)
+    bounds: dict[Key, WindowBound] = field(init=False, default_factory=dict)
     setbacks: int = field(init=False, default=0)
+    refused: set[tuple[Span, ...]] = field(init=False, default_factory=set)
     pieces: Decomposition = field(init=False)
 
     def __post_init__(self) -> None:
-        self.values = np.zeros((self.known.problem.horizon + 1, len(self.known.problem.states)))
+        self.values = np.zeros((self.known.problem.horizon + 1, 2 * len(self.known.problem.states)))
 
     @property
     def reward(self) -> float:
         return self.known.plan.total_reward
 
     def run(self, deadline: float) -> None:
-        """While the bound falls, narrow the boxes; when that stops, look for a better λ; then for longer windows."""
+        """While the bound falls, narrow the boxes; when that stops, look for a better λ where the plan rests, then
+        anywhere, then for longer windows."""
         self.values = self._costates(deadline)
-        self._cut()
-        narrowed_at = math.inf
+        self.first = self.values.copy()
+        self._cut(self._partition(self.budget))
         try:
             best = self._start(deadline)
-            while time.monotonic() < deadline:
-                gap = best.total - self.reward
-                if gap <= self.known.tolerance:
-                    return
-                if gap < 0.8 * narrowed_at:
-                    self._narrow_boxes(best, deadline)
-                    narrowed_at = gap
-                    self._cut()
-                    best = self._evaluate(self.values[self._boundaries()], deadline, self._precision(gap))
-                    continue
-                better = self._revalue(best, deadline)
-                if better is None and not self._grow(best, deadline):
+            moves = (self._narrow, self._ask_again, self._value_rest, self._revalue, self._grow)
+            while time.monotonic() < deadline and best.total - self.reward > self.known.tolerance:
+                better = next(filter(None, (move(best, deadline) for move in moves)), None)
+                if better is None:
                     self.setbacks, self.radius = self.setbacks + 1, 0.3
                     if self.setbacks > MOST_SETBACKS or (self.pieces.groups() < 0).all():
                         return
-                    continue  # every failed λ has left cuts behind: the next proposal knows more
-                best = better or self._evaluate(self.values[self._boundaries()], deadline, self._precision(gap))
+                best = better or best  # every failed λ has left cuts behind: the next proposal knows more
         except InfeasibleError:
             self.known.offer(self.reward, 0.0, "pieces: no better plan is left")
 
-    def _cut(self) -> None:
-        """The horizon cut anew, with the boxes and the budget of now."""
-        self.spans = self._partition()
-        pieces = tuple(cut_piece(self.known.problem, self.known.bounds, span) for span in self.spans)
+    def _partition(self, budget: Budget) -> list[Span]:
+        return partition(self.known.plan, self.known.bounds.unstable.sum(axis=1), budget)
+
+    def _cut(self, spans: list[Span]) -> None:
+        """Cut the horizon anew, with the boxes of now; windows that stay keep the cuts that are still inside."""
+        before = dict(zip(self.spans, self.pieces.cuts, strict=True)) if self.spans else {}
+        self.spans = spans
+        self.pieces = self._decomposition(cut_pieces(self.known.problem, self.known.bounds, spans, self.known.plan))
+        self.pieces.inherit(before)
+
+    def _decomposition(self, pieces: tuple[Piece, ...], free_ends: bool = False) -> Decomposition:
+        """Bounds that were proven for larger boxes stay known."""
         rng = np.random.default_rng(self.known.seed)
-        self.pieces = Decomposition(pieces, self.known.plan, self.known.pool, rng)
+        return Decomposition(pieces, self.known.plan, self.known.pool, rng, free_ends, self.bounds)
 
-    def _partition(self) -> list[Span]:
-        binaries = self.known.bounds.unstable.sum(axis=1)
-        return partition(self.known.plan, binaries, self.budget, FEW_BINARIES)
+    def _narrow(self, best: Valuation, deadline: float) -> Valuation | None:
+        """The same λ with narrower boxes, if the gap has fallen enough since the last time; else None."""
+        gap = best.total - self.reward
+        if gap >= WORTH_NARROWING * self.narrowed_at:
+            return None
+        self.narrowed_at = gap
+        lossy = {self.spans[i] for i in np.flatnonzero(self._losses(best) >= WORTH_ASKING * gap)}
+        before = int(self.known.bounds.unstable.sum())
+        self._narrow_boxes(best, deadline)
+        fewer = int(self.known.bounds.unstable.sum()) <= MANY_FEWER * before
+        self._cut(self._partition(self.budget) if fewer else self.spans)
+        self.refused.clear()
+        again = [i for i, span in enumerate(self.spans) if span in lossy]
+        return self._evaluate(self.values[self._boundaries()], deadline, self._precision(gap), again)
 
-    def _grow(self, best: Valuation, deadline: float) -> bool:
-        """Let windows have twice the binaries; False if that changes nothing, or some MILP is slow already."""
-        slowest = max(part.seconds for part in best.parts)
-        if slowest > 0.5 * PATIENCE * (deadline - time.monotonic()):
-            return False
-        before, pieces = self.spans, self.pieces
-        self.budget, self.radius = 2 * self.budget, 0.25
-        self._cut()
-        if self.spans == before:
-            self.pieces = pieces
-        return self.spans != before
+    def _ask_again(self, best: Valuation, deadline: float) -> Valuation | None:
+        """The same λ, with more exact bounds of windows that lose no more than their MILPs left open; else None."""
+        gap, losses = best.total - self.reward, self._losses(best)
+        doubts = self.pieces.counts * [part.doubt if part.closed else 0.0 for part in best.parts]
+        again = np.flatnonzero((losses >= WORTH_ASKING * gap) & (doubts > DOUBTFUL * losses)).tolist()
+        if not again:
+            return None
+        found = self._evaluate(best.values, deadline, self._precision(gap), again)
+        return found if found.total < best.total else None
+
+    def _grow(self, best: Valuation, deadline: float) -> Valuation | None:
+        """The same λ with longer windows, if that proves more; else None, and the windows are what they were."""
+        for budget in self._larger_budgets(best):
+            spans = self._partition(budget)
+            if tuple(spans) in self.refused or not self._affordable(spans, best, deadline):
+                continue
+            before = self.spans, self.pieces
+            self._cut(spans)
+            gap = best.total - self.reward
+            found = self._evaluate(self.values[self._boundaries()], deadline, self._precision(gap))
+            if found.total < best.total:
+                self.budget, self.radius = budget, 0.25
+                return found
+            self.refused.add(tuple(spans))
+            self.spans, self.pieces = before
+        return None
+
+    def _larger_budgets(self, best: Valuation) -> list[Budget]:
+        """The budget of now, which may do more than before with narrower boxes, then more where more is lost."""
+        rests = np.array([span.count > 1 for span in self.spans])
+        losses = self._losses(best)
+        longer = [self._enlarged("resting"), self._enlarged("moving")]
+        return [self.budget, *(longer if losses[rests].sum() > losses[~rests].sum() else longer[::-1])]
+
+    def _enlarged(self, kind: str) -> Budget:
+        """Twice the binaries for windows of one kind, and again until it changes something."""
+        budget = self.budget
+        for _ in range(MOST_DOUBLINGS):
+            budget = replace(budget, **{kind: 2 * getattr(budget, kind)})
+            if self._partition(budget) != self.spans:
+                break
+        return budget
+
+    def _affordable(self, spans: list[Span], best: Valuation, deadline: float) -> bool:
+        """Whether the windows differ, and the MILPs of those that they replace were quick."""
+        patience = 0.5 * PATIENCE * (deadline - time.monotonic())
+        replaced = [i for i, span in enumerate(self.spans) if span not in spans]
+        return bool(replaced) and max(best.parts[i].seconds for i in replaced) <= patience
+
+    def _losses(self, best: Valuation) -> Array:
+        """What each piece's bound gives more than the plan earns in it, (pieces,)."""
+        worth = [
+            plan_windows(piece, self.known.plan).values(best.values[i], best.values[i + 1]).min()
+            for i, piece in enumerate(self.pieces.pieces)
+        ]
+        return np.asarray(self.pieces.counts * (np.array([part.bound for part in best.parts]) - worth))
 
     def _costates(self, deadline: float) -> Array:
-        """λ for every step; beyond the LP's horizon the plan rests, and so do they."""
+        """λ for every step, without kinks; beyond the LP's horizon the plan rests, and so do they."""
         known, horizon = self.known, self.known.problem.horizon
         begin, end = resting_steps(known.plan)
         steps = horizon if end - begin < SETTLING else min(horizon, begin + SETTLING)
         limit = max(1.0, 0.2 * (deadline - time.monotonic()))
         found = costates(known.problem, known.bounds, known.plan, steps, limit)
-        if steps == horizon:
-            return found
-        rest = np.repeat(found[begin + 1 : begin + 2], horizon - begin, axis=0)
-        return np.vstack([found[: begin + 1], rest])
+        if steps < horizon:
+            rest = np.repeat(found[begin + 1 : begin + 2], horizon - begin, axis=0)
+            found = np.vstack([found[: begin + 1], rest])
+        return np.hstack([found, np.zeros_like(found)])
 
     def _boundaries(self) -> list[int]:
         return [0, *(span.end for span in self.spans)]
@@ -139,27 +209,44 @@ class _Rounds:
             if span.count > 1:
                 self.values[span.first : span.end + 1] = values[i]
 
-    def _evaluate(self, values: Array, deadline: float, tolerance: float) -> Valuation:
-        """What a λ at the boundaries proves; it is offered, and remembered if it is finite."""
-        valuation = self.pieces.evaluate(self.pieces.settle(values), _patient(deadline), tolerance)
+    def _evaluate(self, values: Array, deadline: float, tolerance: float, again: Collection[int] = ()) -> Valuation:
+        """What a λ at the boundaries proves, and offer it; again: pieces to ask even if their bounds are known."""
+        valuation = self.pieces.evaluate(self.pieces.settle(values), _patient(deadline), tolerance, again)
         if valuation.infeasible:
             raise InfeasibleError("a window without any plan")
         self.known.offer(valuation.total - valuation.margin, valuation.margin, "pieces")
         return valuation
 
     def _start(self, deadline: float) -> Valuation:
-        """The λ of the plan's LP, or the same with none at the ends of repeated windows, whichever proves more."""
-        candidates = [self.values[self._boundaries()]]
-        repeated = [i for i, span in enumerate(self.spans) if span.count > 1]
-        if repeated:
-            without = candidates[0].copy()
-            without[[*repeated, *(i + 1 for i in repeated)]] = 0.0
-            candidates.append(without)
-        tolerance = 1e-4 * max(1.0, abs(self.reward))
-        found = [self._evaluate(values, deadline, tolerance) for values in candidates]
-        best = min(found, key=lambda valuation: valuation.total)
-        self._remember(best.values)
-        return best
+        """What the first λ proves: the plan's LP's, but none where the plan rests, which is quick to prove."""
+        for span in self.spans:
+            if span.count > 1:
+                self.values[span.first : span.end + 1] = 0.0
+        return self._evaluate(self.values[self._boundaries()], deadline, 1e-4 * max(1.0, abs(self.reward)))
+
+    def _value_rest(self, best: Valuation, deadline: float) -> Valuation | None:
+        """A better λ where the plan rests: what is lost there counts many times, and the MILPs are small. None if it is
+        little, or if the boxes are still those of the last search."""
+        losses, gap = self._losses(best), best.total - self.reward
+        rests = [i for i, span in enumerate(self.spans) if span.count > 1 and losses[i] > MUCH * gap]
+        if not rests or self.valued_at <= self.narrowed_at:
+            return None
+        at, span = rests[0], self.spans[rests[0]]
+        rest = self._decomposition(self.pieces.pieces[at : at + 1], free_ends=True)
+        rest.inherit({span: self.pieces.cuts[at]})
+        sizes = np.maximum(np.abs(best.values[at]), np.abs(self.first[span.first]))
+        until = time.monotonic() + REST_SHARE * (deadline - time.monotonic())
+        first = [best.values[at], self.first[span.first]]
+        found = value_rest(rest, first, self._steps(sizes[None])[0], until, 0.1 * self.known.tolerance)
+        self.valued_at = self.narrowed_at
+        self.pieces.inherit({span: rest.cuts[0]})
+        values = best.values.copy()
+        values[at : at + 2] = found
+        trial = self._evaluate(values, deadline, self._precision(gap))
+        if trial.total >= best.total:
+            return None
+        self._remember(trial.values)
+        return trial
 
     def _revalue(self, best: Valuation, deadline: float) -> Valuation | None:
         """A λ that proves clearly more than the best one, or None."""
@@ -167,7 +254,7 @@ class _Rounds:
         for _ in range(VALUATIONS):
             if (self.pieces.groups() < 0).all() or time.monotonic() > deadline or self.radius < SMALLEST_RADIUS:
                 return None
-            values, promised = self.pieces.propose(best.values, self.radius * self._scale(best))
+            values, promised = self.pieces.propose(best.values, self.radius * self._scale(best), best.total)
             expected = best.total - promised
             if not expected >= 0.1 * gap:
                 return None
@@ -180,30 +267,38 @@ class _Rounds:
         return None
 
     def _scale(self, best: Valuation) -> Array:
-        """The size of a step in each λ: its own, or that of its neighbours where it is tiny.
+        """The size of a step in each λ: its own, that of the plan's LP, or that of its neighbours where both are tiny.
 
-        None where a repeated window is as good as the plan: what moves there is multiplied by its count.
+        None beside windows that lose little, where it would only cost MILPs, and none where the plan rests, which has a
+        search of its own: errors there count many times.
         """
-        size = np.abs(best.values)
-        scale = np.asarray(np.maximum(size, 0.1 * size.mean(axis=0, keepdims=True) + 0.01 * size.mean() + 1e-9))
-        for i, piece in enumerate(self.pieces.pieces):
-            worth = plan_windows(piece, self.known.plan).values(best.values[i], best.values[i + 1]).min()
-            loss = piece.span.count * (best.parts[i].bound - worth)
-            if piece.span.count > 1 and loss < 0.01 * (best.total - self.reward):
+        scale = self._steps(np.maximum(np.abs(best.values), np.abs(self.first[self._boundaries()])))
+        losses, gap = self._losses(best), best.total - self.reward
+        for i, span in enumerate(self.spans):
+            if span.count > 1:
                 scale[i : i + 2] = 0.0
+            if i > 0 and max(losses[i - 1], losses[i]) < WORTH_ASKING * gap:
+                scale[i] = 0.0
         return scale
+
+    @staticmethod
+    def _steps(sizes: Array) -> Array:
+        """The size of a step where λ has these sizes (k, 2n); kinks take those of the slopes."""
+        slopes = np.abs(sizes[:, : sizes.shape[1] // 2])
+        steps = np.maximum(slopes, 0.1 * slopes.mean(axis=0, keepdims=True) + 0.01 * slopes.mean() + 1e-9)
+        return np.hstack([steps, steps])
 
     def _precision(self, gap: float) -> float:
         """How exactly the total has to be known: a share of the gap that is still open."""
         return max(0.3 * self.known.tolerance, 0.02 * gap) if math.isfinite(gap) else 1e-4 * abs(self.reward)
 
     def _narrow_boxes(self, best: Valuation, deadline: float) -> None:
-        """A plan better than ours has Σ R − λ_start · s_first + λ_end · s_end >= D_i − (total − reward) in each window
-        of piece i: the others reach at most their D. With this row the LP narrows the boxes."""
+        """A plan better than ours has Σ R − λ_start · f(s_first) + λ_end · f(s_end) >= D_i − (total − reward) in each
+        window of piece i: the others reach at most their D. With this row the LP narrows the boxes."""
         if not math.isfinite(best.total):
             return
         slack = best.total - self.reward
-        pieces = [cut_piece(self.known.problem, self.known.bounds, span) for span in self.spans]
+        pieces = self.pieces.pieces
         models = [piece.model(best.values[i], best.values[i + 1]) for i, piece in enumerate(pieces)]
         tasks = [
             (piece.plan_model, _at_least(model, part.bound - slack), piece.bounds, deadline)
@@ -227,9 +322,6 @@ def _patient(deadline: float) -> float:
 
 def _at_least(model: Model, floor: float) -> Model:
     """The model with the row objective >= floor."""
-    return replace(
-        model,
-        matrix=sparse.vstack([model.matrix, sparse.csr_array(model.objective[None])]).tocsr(),
-        row_lower=np.append(model.row_lower, floor - model.offset),
-        row_upper=np.append(model.row_upper, np.inf),
-    )
+    builder = ModelBuilder.continuing(model)
+    builder.add_entries(builder.add_rows(floor - model.offset, np.inf), np.arange(model.column_count), model.objective)
+    return builder.build()

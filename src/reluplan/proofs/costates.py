@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from reluplan.bounds.reach import HorizonBounds
 from reluplan.milp.unroll import unroll
 from reluplan.problem import Problem
-from reluplan.proofs.pieces import Piece, Span, window_hull
+from reluplan.proofs.pieces import Span, window_hull
 from reluplan.proofs.windows import plan_window
 from reluplan.simulate import Trajectory
 from reluplan.solvers.lp import row_duals
@@ -28,7 +28,7 @@ def costates(problem: Problem, bounds: HorizonBounds, trajectory: Trajectory, st
     span = Span(0, steps)
     short = dataclasses.replace(problem, horizon=steps, goal=problem.goal if steps == problem.horizon else ())
     model = unroll(short, window_hull(bounds, span))
-    fixed = model.assignment(plan_window(Piece(span, short, bounds), trajectory))
+    fixed = model.assignment(plan_window(span, trajectory))
     lower, upper = model.model.column_lower.copy(), model.model.column_upper.copy()
     lower[model.model.integer] = upper[model.model.integer] = fixed[model.model.integer]
     lp = dataclasses.replace(model.model, column_lower=lower, column_upper=upper)

@@ -1,10 +1,12 @@
-"""OPT <= Σ of window bounds: the horizon cut into pieces, with linear values of the states where they meet.
+"""OPT <= Σ of window bounds: the horizon cut into pieces, with values of the states where they meet.
 
-For any values λ at the boundaries of the windows, zero at both ends of the horizon,
+For any values λ at the boundaries of the windows, zero at both ends of the horizon, and features f of a state
+(`kinks`: the state itself, and how far it lies below a kink),
 
-    OPT <= Σ_i count_i · D_i(λ),   D_i(λ) = max over one window of piece i of  Σ R − λ_start · s_first + λ_end · s_end,
+    OPT <= Σ_i count_i · D_i(λ),
+    D_i(λ) = max over one window of piece i of  Σ R − λ_start · f(s_first) + λ_end · f(s_end),
 
-because the terms λ · s cancel along a plan. D_i is a small MILP whose dual bound is used. The sum is convex in λ; a
+because the terms λ · f(s) cancel along a plan. D_i is a small MILP whose dual bound is used. The sum is convex in λ; a
 bundle method lowers it: the maximiser of each window is a cut of its D_i, and a linear program over all cuts, inside a
 trust region around the best λ, proposes the next one. λ = 0 is horizon truncation: an optimal prefix plus the best
 reward of single steps.
@@ -14,14 +16,15 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.milp.model import ModelBuilder
-from reluplan.proofs.pieces import Piece
-from reluplan.proofs.windows import Windows, plan_window, plan_windows, sample_windows
+from reluplan.proofs.pieces import Piece, Span, Windows
+from reluplan.proofs.windows import plan_window, plan_windows, sample_windows
 from reluplan.simulate import Trajectory
 from reluplan.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus
 from reluplan.solvers.highs import HighsSolver
@@ -29,9 +32,13 @@ from reluplan.solvers.pool import Job, WorkerPool
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
+Key = tuple[Span, bytes, bytes]
+"""A window, and the values of its first and of its end state."""
 
 BOUND_MARGIN, MARGIN_PER_COLUMN = 1e-6, 1e-8
 """Of every MILP's dual bound: relative, and absolute for each column, as for the bound of a whole plan."""
+LEVEL = 0.3
+"""A proposal is where the cuts promise all but this share of the way to their smallest total."""
 SAMPLES = 2_000
 SEPARATIONS = 15
 """Rounds of cuts from simulated windows before the MILPs are asked."""
@@ -39,17 +46,19 @@ SEPARATIONS = 15
 
 @dataclass(frozen=True, eq=False)
 class WindowBound:
-    """D_i(λ), proven, its margin included; seconds that the MILP took; closed: whether it was solved to its gap."""
+    """D_i(λ), proven, its margin included; seconds that the MILP took; closed: whether it was solved to its gap; doubt:
+    how much smaller D may be, as far as the MILP knows."""
 
     bound: float
     margin: float
     seconds: float
     closed: bool
+    doubt: float
 
 
 @dataclass(frozen=True, eq=False)
 class Valuation:
-    """Values λ at the boundaries, shape (pieces + 1, n), and what they prove; infeasible: some window has no plan."""
+    """Values λ at the boundaries, shape (pieces + 1, 2n), and what they prove; infeasible: some window has no plan."""
 
     values: Array
     parts: tuple[WindowBound, ...]
@@ -60,15 +69,20 @@ class Valuation:
 
 @dataclass(eq=False)
 class Decomposition:
-    """The pieces of a horizon, an oracle for their bounds, and the cuts that it found so far."""
+    """The pieces of a horizon, an oracle for their bounds, and the cuts that it found so far.
+
+    free_ends: λ at the first and at the last boundary may be anything: for a part of the horizon, valued for itself.
+    known: bounds of windows so far, of these boxes or larger ones, which are as valid.
+    """
 
     pieces: tuple[Piece, ...]
     plan: Trajectory
     pool: WorkerPool
     rng: np.random.Generator
+    free_ends: bool = False
+    known: dict[Key, WindowBound] = field(default_factory=dict)
     cuts: list[Windows] = field(init=False)
     samples: list[Windows] = field(init=False)
-    known: dict[tuple[int, bytes, bytes], WindowBound] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.cuts = [plan_windows(piece, self.plan) for piece in self.pieces]
@@ -87,7 +101,7 @@ class Decomposition:
         for i, piece in enumerate(self.pieces):
             if piece.span.count > 1:
                 groups[i + 1] = groups[i]
-        fixed = np.isin(groups, [groups[0], groups[-1]])
+        fixed = np.isin(groups, [] if self.free_ends else [groups[0], groups[-1]])
         _, numbers = np.unique(groups[~fixed], return_inverse=True)
         result = np.full(len(groups), -1, dtype=np.int64)
         result[~fixed] = numbers
@@ -100,37 +114,62 @@ class Decomposition:
             settled[groups == group] = values[groups == group].mean(axis=0)
         return settled
 
-    def evaluate(self, values: Array, deadline: float, tolerance: float) -> Valuation:
-        """Ask the MILPs for every D_i(λ); tolerance: how much too large the total may be, for their gaps."""
-        missing = [i for i in range(len(self.pieces)) if self._key(i, values) not in self.known]
+    def inherit(self, cuts: Mapping[Span, Windows]) -> None:
+        """Take over cuts of earlier pieces with the same spans, as far as they are inside the boxes of now."""
+        for i, piece in enumerate(self.pieces):
+            if piece.span in cuts:
+                self.cuts[i] = self.cuts[i].joined(piece.inside(cuts[piece.span]))
+
+    def evaluate(self, values: Array, deadline: float, tolerance: float, again: Collection[int] = ()) -> Valuation:
+        """Ask the MILPs for every D_i(λ); tolerance: how much too large the total may be, for their gaps. Pieces whose
+        bound is known are asked only if they are in `again`."""
+        return self.evaluate_all([values], deadline, tolerance, again)[0]
+
+    def evaluate_all(
+        self, candidates: Sequence[Array], deadline: float, tolerance: float, again: Collection[int] = ()
+    ) -> list[Valuation]:
+        """What each λ proves, side by side."""
+        pairs = [(i, values) for values in candidates for i in range(len(self.pieces))]
+        missing = [(i, values) for i, values in pairs if i in again or self._key(i, values) not in self.known]
         incumbents: list[list[Array]] = [[] for _ in missing]
         infeasible = False
 
         def learn(at: int, result: SolveResult) -> None:
             nonlocal infeasible
-            infeasible |= self._learn(missing[at], values, result)
+            infeasible |= self._learn(*missing[at], result)
             for solution in incumbents[at]:
-                self._cut(missing[at], solution)
+                self._cut(missing[at][0], solution)
 
-        jobs = [self._job(i, values, deadline, tolerance, found) for i, found in zip(missing, incumbents, strict=True)]
+        jobs = [self._job(*pair, deadline, tolerance, found) for pair, found in zip(missing, incumbents, strict=True)]
         self.pool.solve_all(jobs, learn)
         if infeasible:
-            return Valuation(values, (), -math.inf, 0.0, True)
+            return [Valuation(values, (), -math.inf, 0.0, True) for values in candidates]
+        return [self._valuation(values) for values in candidates]
+
+    def _valuation(self, values: Array) -> Valuation:
         parts = tuple(self.known[self._key(i, values)] for i in range(len(self.pieces)))
         total = float(self.counts @ [part.bound for part in parts])
         margin = float(self.counts @ [part.margin for part in parts])
         return Valuation(values, parts, total, margin)
 
-    def propose(self, centre: Array, radius: Array) -> tuple[Array, float]:
-        """The λ with the smallest total according to the cuts, |λ − centre| <= radius, and that total."""
+    def propose(self, centre: Array, radius: Array, known: float = math.inf) -> tuple[Array, float]:
+        """A λ with |λ − centre| <= radius, and the smallest total that the cuts allow there.
+
+        known: the total at the centre. λ is not where the cuts are smallest, an edge that the next cut moves far away,
+        but deep inside the region in which they promise most of the way from `known` to that.
+        """
         for _ in range(SEPARATIONS):
             values, total = self._master(centre, radius)
             if not self._separate(values):
                 break
+        if math.isfinite(known) and known > total:
+            values, _ = self._master(centre, radius, total + LEVEL * (known - total))
         return values, total
 
-    def _key(self, i: int, values: Array) -> tuple[int, bytes, bytes]:
-        return i, values[i].tobytes(), values[i + 1].tobytes()
+    def _key(self, i: int, values: Array) -> Key:
+        piece = self.pieces[i]
+        start, end = (values[i], piece.start_kinks), (values[i + 1], piece.end_kinks)
+        return piece.span, np.concatenate(start).tobytes(), np.concatenate(end).tobytes()
 
     def _job(self, i: int, values: Array, deadline: float, tolerance: float, incumbents: list[Array]) -> Job:
         piece = self.pieces[i]
@@ -144,7 +183,7 @@ class Decomposition:
                 incumbents.append(progress.solution)
 
         limit = max(0.1, deadline - time.monotonic())
-        start = piece.plan_model.assignment(plan_window(piece, self.plan)) if piece.span.count == 1 else None
+        start = piece.assignment(plan_window(piece.span, self.plan)) if piece.span.count == 1 else None
         return Job(model, SolveOptions(time_limit=limit, gap=gap, start=start, on_progress=listen))
 
     def _learn(self, i: int, values: Array, result: SolveResult) -> bool:
@@ -155,7 +194,9 @@ class Decomposition:
         size = abs(bound) if math.isfinite(bound) else 1.0
         margin = max(BOUND_MARGIN * max(1.0, size), MARGIN_PER_COLUMN * piece.plan_model.model.column_count)
         closed = result.status is SolveStatus.OPTIMAL
-        self.known[self._key(i, values)] = WindowBound(bound + margin, margin, result.seconds, closed)
+        doubt = bound - (-math.inf if result.objective is None else result.objective)
+        key, found = self._key(i, values), WindowBound(bound + margin, margin, result.seconds, closed, doubt)
+        self.known[key] = min(self.known.get(key, found), found, key=lambda part: part.bound)
         if result.solution is not None:
             self._cut(i, result.solution)
         return False
@@ -164,7 +205,8 @@ class Decomposition:
         """Every window that the MILP came by is a cut."""
         plan_model = self.pieces[i].plan_model
         states = solution[plan_model.states]
-        found = Windows(np.array([plan_model.model.value(solution)]), states[:1], states[-1:])
+        reward = plan_model.model.value(solution[: plan_model.model.column_count])
+        found = self.pieces[i].windows(np.array([reward]), states[:1], states[-1:])
         self.cuts[i] = self.cuts[i].joined(found)
 
     def _separate(self, values: Array) -> bool:
@@ -180,22 +222,36 @@ class Decomposition:
                 added = True
         return added
 
-    def _master(self, centre: Array, radius: Array) -> tuple[Array, float]:
-        """min Σ count_i θ_i  subject to  θ_i >= each cut of piece i, |λ − centre| <= radius."""
+    def _master(self, centre: Array, radius: Array, level: float = math.inf) -> tuple[Array, float]:
+        """min Σ count_i θ_i  subject to  θ_i >= each cut of piece i, |λ − centre| <= radius.
+
+        With a level: max m subject to the same, every cut moved by m times its slope in units of the radius, and the
+        total at most the level: the centre of a largest ball that fits.
+        """
         builder, groups = ModelBuilder(), self.groups()
         group_count, n = groups.max(initial=-1) + 1, centre.shape[1]
         middle = np.array([centre[groups == g][0] for g in range(group_count)]).reshape(group_count, n)
         width = np.array([radius[groups == g][0] for g in range(group_count)]).reshape(group_count, n)
         levels = builder.add_columns(np.full(len(self.pieces), -np.inf), np.inf)
         columns = builder.add_columns(middle - width, middle + width)
-        builder.add_cost(levels, -self.counts)
+        inside = builder.add_columns(np.zeros(1), 0.0 if math.isinf(level) else 1.0)
+        if math.isinf(level):
+            builder.add_cost(levels, -self.counts)
+        else:
+            builder.add_cost(inside, 1.0)
+            builder.add_entries(builder.add_rows(-np.inf, level), levels, self.counts)
         for i, cuts in enumerate(self.cuts):
             rows = builder.add_rows(cuts.rewards, np.full(len(cuts.rewards), np.inf))
             builder.add_entries(rows, levels[i], 1.0)
+            slopes = np.zeros((len(groups), *cuts.starts.shape))
             if groups[i] >= 0:
                 builder.add_entries(rows[:, None], columns[groups[i]], cuts.starts)
+                slopes[groups[i]] -= cuts.starts
             if groups[i + 1] >= 0:
                 builder.add_entries(rows[:, None], columns[groups[i + 1]], -cuts.ends)
+                slopes[groups[i + 1]] += cuts.ends
+            size = np.sqrt(sum(((slopes[g] * width[g]) ** 2).sum(axis=1) for g in range(group_count)))
+            builder.add_entries(rows, inside, -size)
         outcome = HighsSolver().solve(builder.build(), SolveOptions())
         if outcome.solution is None or outcome.objective is None:
             return centre, math.inf

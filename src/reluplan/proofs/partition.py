@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,22 +19,32 @@ LONGEST = 25
 """Steps of a window, however few its binaries."""
 
 
-def partition(trajectory: Trajectory, binaries: Index, budget: int, few: int = 0) -> list[Span]:
-    """Windows of at least one step: with at most `budget` binaries where the plan rests, twice as many where it moves,
-    three times as many at the start, which is known; all steps up to the rest in one if they have no more than `few`.
+@dataclass(frozen=True)
+class Budget:
+    """Binaries that a window may have: where the plan rests, and where it moves; half as many more at the start, which
+    is known. few: all steps up to the rest are one window if they have no more than so many.
+    """
+
+    resting: int
+    moving: int
+    few: int = 0
+
+
+def partition(trajectory: Trajectory, binaries: Index, budget: Budget) -> list[Span]:
+    """Windows of at least one step, as long as the budget allows.
 
     binaries: how many each step has, (H,).
     """
     horizon = trajectory.horizon
     begin, end = resting_steps(trajectory)
     if end - begin < SHORTEST_REST:
-        return _windows(binaries, 0, horizon, budget, few)
+        return _windows(binaries, 0, horizon, budget)
     # the window before the rest ends inside it, and the last one begins inside it: both know where the plan rests
     begin, end = begin + 1, min(end, horizon - 2)
-    length = min(max(1, budget // max(1, int(binaries[begin:end].max()))), LONGEST, end - begin)
+    length = min(max(1, budget.resting // max(1, int(binaries[begin:end].max()))), LONGEST, end - begin)
     count = (end - begin) // length
     end = begin + count * length
-    before, after = _windows(binaries, 0, begin, budget, few), _windows(binaries, end, horizon, budget, few)
+    before, after = _windows(binaries, 0, begin, budget), _windows(binaries, end, horizon, budget)
     return [*before, Span(begin, length, count), *after]
 
 
@@ -48,13 +60,13 @@ def resting_steps(trajectory: Trajectory) -> tuple[int, int]:
     return begin, max(begin, end)
 
 
-def _windows(binaries: Index, begin: int, end: int, budget: int, few: int) -> list[Span]:
+def _windows(binaries: Index, begin: int, end: int, budget: Budget) -> list[Span]:
     """Steps begin..end-1, each window as long as its budget allows."""
     spans: list[Span] = []
-    few = few if binaries[begin:end].sum() <= few else 0
+    few = budget.few if binaries[begin:end].sum() <= budget.few else 0
     while begin < end:
         used = np.cumsum(binaries[begin : min(end, begin + LONGEST)])
-        allowed = max((3 if begin == 0 else 2) * budget, few)
+        allowed = max((3 * budget.moving) // 2 if begin == 0 else budget.moving, few)
         length = max(1, int(np.searchsorted(used, allowed, side="right")))
         spans.append(Span(begin, length))
         begin += length

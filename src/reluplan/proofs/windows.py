@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.proofs.pieces import Piece, window_values
+from reluplan.proofs.pieces import Piece, Span, Windows, window_values
 from reluplan.simulate import Trajectory
 
 Array = NDArray[np.float64]
@@ -16,33 +14,9 @@ SCALES = (1.0, 0.1, 0.01)
 """Of the noise around known windows, as shares of the boxes."""
 
 
-@dataclass(frozen=True, eq=False)
-class Windows:
-    """k windows of a piece: Σ R of each (k,), first states and end states (k, n)."""
-
-    rewards: Array
-    starts: Array
-    ends: Array
-
-    def values(self, start_value: Array, end_value: Array) -> Array:
-        """Σ R − start_value · s_first + end_value · s_end of each, shape (k,)."""
-        return np.asarray(self.rewards - self.starts @ start_value + self.ends @ end_value)
-
-    def take(self, which: NDArray[np.int64]) -> Windows:
-        return Windows(self.rewards[which], self.starts[which], self.ends[which])
-
-    def joined(self, other: Windows) -> Windows:
-        """These and others."""
-        return Windows(
-            np.concatenate([self.rewards, other.rewards]),
-            np.concatenate([self.starts, other.starts]),
-            np.concatenate([self.ends, other.ends]),
-        )
-
-
-def plan_window(piece: Piece, trajectory: Trajectory) -> Trajectory:
-    """A plan's own steps in the first window of a piece."""
-    first, end = piece.span.first, piece.span.first + piece.span.length
+def plan_window(span: Span, trajectory: Trajectory) -> Trajectory:
+    """A plan's own steps in the first window of a span."""
+    first, end = span.first, span.first + span.length
     return Trajectory(
         trajectory.states[first : end + 1],
         trajectory.actions[first:end],
@@ -57,7 +31,7 @@ def plan_windows(piece: Piece, trajectory: Trajectory) -> Windows:
     which = np.unique([0, span.count // 2, span.count - 1])
     starts = span.first + span.length * which
     states = trajectory.states
-    return Windows(window_values(trajectory, span)[which], states[starts], states[starts + span.length])
+    return piece.windows(window_values(trajectory, span)[which], states[starts], states[starts + span.length])
 
 
 def sample_windows(piece: Piece, trajectory: Trajectory, count: int, rng: np.random.Generator) -> Windows:
@@ -87,4 +61,4 @@ def sample_windows(piece: Piece, trajectory: Trajectory, count: int, rng: np.ran
         low, high = bounds.state_lower[t + 1] - slack[t + 1], bounds.state_upper[t + 1] + slack[t + 1]
         inside &= ((following >= low) & (following <= high)).all(axis=1)
         states = following
-    return Windows(rewards, starts, states).take(np.flatnonzero(inside))
+    return piece.windows(rewards, starts, states).take(np.flatnonzero(inside))
