@@ -287,5 +287,13 @@ def test_options_are_checked(tanks: Problem) -> None:
         Controller(tanks, time_limit_per_step=0.0)
     with pytest.raises(InputError, match="time limit of the first step must be positive"):
         Controller(tanks, time_limit_first_step=-1.0)
+    with pytest.raises(InputError, match="unknown method 'best'; choose one of auto"):
+        Controller(tanks, method="best")
+    with pytest.raises(InputError, match="solver"):
+        Controller(tanks, solver="nope")
+    with pytest.raises(InputError, match="gap must be zero or positive"):
+        Controller(tanks, gap=-1.0)
+    with pytest.raises(InputError, match="threads must be at least 1"):
+        Controller(tanks, threads=0)
     with pytest.raises(InputError, match="number of episodes must be at least 1"):
         control_episodes(Controller(tanks), system(tanks, "exact"), 0)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 
 from reluplan.check import check
-from reluplan.errors import NumericalError, ReluplanError, SolverError
-from reluplan.planner import plan
+from reluplan.errors import InputError, NumericalError, ReluplanError, SolverError
+from reluplan.planner import METHODS, plan
 from reluplan.primal import search_plans
 from reluplan.problem import Problem
 from reluplan.result import Status
 from reluplan.simulate import Trajectory
+from reluplan.solvers import get_solver
 
 SEARCH_SHARE, LONGEST_SEARCH = 0.3, 0.5
 """The search for plans gets this share of a step's seconds, and no more than these where a proof is possible."""
@@ -21,13 +23,22 @@ SMALL_WINDOW, LONG_LIMIT = 400, 10.0
 
 @dataclass(frozen=True)
 class PlanningOptions:
-    """How the plans of a controller are made; as in `plan`."""
+    """How the plans of a controller are made; as in `plan`, but refused at once, since a step may do without `plan`."""
 
     method: str
     solver: str
     gap: float
     threads: int | None
     seed: int
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise InputError(f"unknown method '{self.method}'; choose one of {', '.join(METHODS)}")
+        if not 0.0 <= self.gap < math.inf:
+            raise InputError(f"the gap must be zero or positive, got {self.gap:g}")
+        if self.threads is not None and self.threads < 1:
+            raise InputError(f"the number of threads must be at least 1, got {self.threads}")
+        get_solver(self.solver)
 
 
 @dataclass(frozen=True, eq=False)
