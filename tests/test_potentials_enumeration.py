@@ -14,6 +14,7 @@ from reluplan.potentials.compute import compute_potentials
 from reluplan.potentials.enumeration import enumerate_patterns, neighbours
 from reluplan.potentials.generate import Family, Objective, PotentialSearch, PotentialSettings
 from reluplan.potentials.pool import StepPool
+from reluplan.potentials.restrict import restrict_to_rewards
 from reluplan.potentials.rollouts import greedy_rollouts
 from reluplan.potentials.store import PatternStore
 from reluplan.potentials.subproblem import Subproblem
@@ -114,3 +115,22 @@ def test_every_member_of_a_family_holds(family: Family, most: int) -> None:
     domain = domain_of(problem)
     for item in found.items:
         assert_valid(domain, item, list(feasible_patterns(domain, item.features)))
+
+
+@pytest.mark.parametrize("interval_count", [1, 2])
+@pytest.mark.parametrize("seed", [7, 9, 11])
+def test_patterns_of_a_restricted_domain_are_those_of_its_steps(seed: int, interval_count: int) -> None:
+    """Among steps with high rewards some units cannot switch any more; no pattern may pretend that they do."""
+    domain = domain_of(small_problem(seed, relus=4, horizon=1))
+    features = domain.features(interval_count)
+    pool = StepPool(domain, features, np.random.default_rng(0))
+    pool.sample(2000)
+    restricted = restrict_to_rewards(domain, float(np.quantile(pool.rewards, 0.99)))
+    assert restricted is not None
+    assert restricted.bounds.unstable.sum() < domain.bounds.unstable.sum()
+    store = PatternStore(features, Subproblem(restricted, features))
+    for entries in np.ndindex(*(features.shape[1],) * features.unit_count):
+        store.solve(np.array(entries, dtype=np.int8))
+    possible = features.possible_entries(domain.problem.dynamics.preactivations(np.array(store.points)))
+    found = np.array(store.entries, dtype=np.int64)
+    assert np.take_along_axis(possible, found[..., None], axis=-1).all()

@@ -6,13 +6,16 @@ from reluplan.bounds.reach import HorizonBounds
 from reluplan.methods.base import bound_steps
 from reluplan.methods.options import PlanOptions
 from reluplan.methods.whole_model import solve_whole_model
-from reluplan.potentials.compute import compute_potentials, tell_rounds
+from reluplan.potentials.compute import compute_potentials, equal_steps, tell_rounds
 from reluplan.potentials.generate import PotentialSettings
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.run import Run
 
 POTENTIALS_SHARE = 0.3
 """At most this share of the time that is left after the bounds goes into reward potentials."""
+
+FEW_BOXES = 10
+"""With at most so many different boxes each step has potentials of its own, by far the tightest; else all share one."""
 
 
 def plan_with_potentials(run: Run, options: PlanOptions) -> None:
@@ -25,9 +28,9 @@ def plan_with_potentials(run: Run, options: PlanOptions) -> None:
 
 def _compute_potentials(run: Run, bounds: HorizonBounds, options: PlanOptions) -> PotentialSet:
     settings = PotentialSettings(options.interval_count, threads=options.thread_count, seed=options.seed)
-    potentials = compute_potentials(
-        run.problem, bounds, settings, deadline=run.clock.deadline(POTENTIALS_SHARE), on_round=tell_rounds(run.tell)
-    )
+    per_step = len(equal_steps(bounds)) <= FEW_BOXES
+    deadline = run.clock.deadline(POTENTIALS_SHARE)
+    potentials = compute_potentials(run.problem, bounds, settings, per_step, deadline, tell_rounds(run.tell))
     run.tell(potentials.summary())
     if potentials.report["interrupted"]:
         raise KeyboardInterrupt

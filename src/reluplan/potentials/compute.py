@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from collections.abc import Callable
 
 from reluplan.bounds.reach import HorizonBounds, reachable_bounds
@@ -43,12 +44,14 @@ def compute_potentials(
     deadline: float = math.inf,
     on_round: Callable[[Round], None] | None = None,
 ) -> PotentialSet:
-    """The settings' family of potentials for all steps, or one for each run of steps with equal proven boxes."""
-    spans = _equal_steps(bounds) if per_step else [(0, bounds.horizon - 1)]
+    """The settings' family of potentials for all steps, or one for each run of steps with equal proven boxes, which
+    then share the time."""
+    spans = equal_steps(bounds) if per_step else [(0, bounds.horizon - 1)]
     generations: list[Generation] = []
-    for first, last in spans:
+    for number, (first, last) in enumerate(spans):
+        until = time.monotonic() + (deadline - time.monotonic()) / (len(spans) - number)
         domain = step_domain(problem, bounds, first, last)
-        generations += generate_family(PotentialSearch(domain, settings), problem, bounds, deadline, on_round)
+        generations += generate_family(PotentialSearch(domain, settings), problem, bounds, until, on_round)
         if generations[-1].interrupted:
             break
     return PotentialSet(
@@ -71,7 +74,7 @@ def tell_rounds(tell: Callable[[str], None]) -> Callable[[Round], None]:
     return listen
 
 
-def _equal_steps(bounds: HorizonBounds) -> list[tuple[int, int]]:
+def equal_steps(bounds: HorizonBounds) -> list[tuple[int, int]]:
     """Runs of consecutive steps whose boxes are equal, so that one computation serves them all."""
 
     def same(t: int) -> bool:

@@ -103,7 +103,12 @@ class Subproblem:
         return self._plan_model.assignment(trajectory)
 
     def best_reward(self, entries: Entries) -> tuple[float, Array] | None:
-        """R*(pattern) = max R over the steps with this pattern, and inputs (s, a, x) that attain it; None if empty."""
+        """R*(pattern) = max R over the steps with this pattern, and inputs (s, a, x) that attain it; None if empty.
+
+        A unit that cannot switch in this domain has no column, and no other entries than the possible ones.
+        """
+        if not self._columns.possible[np.arange(len(entries)), entries].all():
+            return None
         if self._pattern_lp is None:
             self._pattern_lp = _PatternLp(self.model, self._pattern_columns())
         values = self._pattern_values(entries)
