@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,43 @@ def test_mistakes_are_explained_and_nothing_is_written(
     assert "Traceback" not in done.err
     assert sorted(problem.parent.iterdir()) == before
     assert problem.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda lines: [lines[0].replace("upper", "uper"), *lines[1:]], "column 'upper' is missing"),
+        (lambda lines: [*lines[:5], lines[5].rsplit(",", 1)[0] + ",high", *lines[6:]], "line 6, column '.*'high'"),
+        (lambda lines: [*lines[:5], lines[5].rsplit(",", 1)[0] + ",NaN", *lines[6:]], "line 6, column '"),
+        (lambda lines: [], "is empty"),
+        (lambda lines: lines[:1], "no rows"),
+        (lambda lines: lines[:2], "single row"),
+    ],
+)
+def test_bad_data_are_explained_and_nothing_is_written(
+    command: Command, problem: Path, data: Path, change: Callable[[list[str]], list[str]], message: str
+) -> None:
+    data.write_text("\n".join(change(data.read_text().splitlines())))
+    before = sorted(problem.parent.iterdir())
+    done = command("train", data, "--problem", problem, *QUICK)
+    assert done.code == 4
+    assert re.search(message, done.err.replace("\n", " "))
+    assert str(data) in done.err.replace("\n", "")
+    assert sorted(problem.parent.iterdir()) == before
+
+
+def test_files_with_different_columns_are_refused_and_nothing_is_written(
+    command: Command, problem: Path, data: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.csv"
+    rows = [line.split(",") for line in data.read_text().splitlines()]
+    at = rows[0].index("episode")
+    other.write_text("\n".join(",".join(row[:at] + row[at + 1 :]) for row in rows))
+    before = sorted(tmp_path.iterdir())
+    done = command("train", data, other, "--problem", problem, *QUICK)
+    assert done.code == 4
+    assert "other.csv: has no column for 'episode'" in done.err.replace("\n", "")
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_a_problem_without_a_network_has_nothing_to_learn(command: Command, tmp_path: Path, data: Path) -> None:
