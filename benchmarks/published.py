@@ -1,6 +1,6 @@
 """The published instances at full horizon: reward, bound and seconds of each method, in one run.
 
-    python benchmarks/published.py ../shared/hd-milp-plan [--methods auto base potentials] [--only reservoir_3] [--gap 1e-4]
+    python benchmarks/published.py FOLDER [--methods auto base potentials] [--only reservoir_3] [--gap 1e-4]
 
 Timings are for comparison within one run; rewards are simulated and bounds proven.
 """

@@ -6,6 +6,7 @@ import math
 import os
 import signal
 import threading
+import time
 
 import pytest
 
@@ -40,6 +41,18 @@ def test_time_limits_hold_in_a_pool() -> None:
     with WorkerPool("highs", 2) as pool:
         results = pool.solve_all([Job(hard_model(), SolveOptions(time_limit=0.5)) for _ in range(3)])
     assert all(r.status in (SolveStatus.FEASIBLE, SolveStatus.NO_SOLUTION) for r in results)
+
+
+def test_jobs_share_the_time_until_a_deadline() -> None:
+    """Ten hard models and little time: each gets some of it, none waits for its own full limit after another's."""
+    with WorkerPool("highs", 2) as pool:
+        jobs = [Job(hard_model(), SolveOptions(time_limit=60.0)) for _ in range(10)]
+        results = pool.solve_all(jobs, deadline=time.monotonic() + 5.0)
+        late = pool.solve_all(jobs[:1], deadline=time.monotonic() - 1.0)
+    assert all(r.status in (SolveStatus.FEASIBLE, SolveStatus.NO_SOLUTION) for r in results)
+    assert sum(r.dual_bound < math.inf for r in results) >= 5
+    assert late[0].message == "no time was left"
+    assert late[0].dual_bound == math.inf
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")

@@ -31,8 +31,8 @@ SMALLEST_RADIUS, MOST_SETBACKS, MOST_DOUBLINGS = 0.01, 5, 5
 WORTH_NARROWING, MANY_FEWER = 0.8, 0.5
 """Boxes are narrowed again when the gap has fallen to this share of what it was the last time; the horizon is cut anew
 when at most this share of the unstable ReLUs is left."""
-PATIENCE = 0.2
-"""No MILP gets more than this share of the time that is left, and windows grow until one of them takes it."""
+PATIENCE = 0.35
+"""No round of MILPs gets more than this share of the time that is left; windows grow until one takes half of that."""
 REST_SHARE, MUCH = 0.4, 0.3
 """Of the time that is left, for values where the plan rests, if this share of the gap is lost there."""
 WORTH_ASKING, DOUBTFUL = 0.05, 0.3

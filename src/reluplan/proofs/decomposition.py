@@ -37,6 +37,8 @@ Key = tuple[Span, bytes, bytes]
 
 BOUND_MARGIN, MARGIN_PER_COLUMN = 1e-6, 1e-8
 """Of every MILP's dual bound: relative, and absolute for each column, as for the bound of a whole plan."""
+LONGEST_SHARE = 0.6
+"""No MILP gets more than this share of the time for all of them."""
 LEVEL = 0.3
 """A proposal is where the cuts promise all but this share of the way to their smallest total."""
 SAMPLES = 2_000
@@ -141,7 +143,7 @@ class Decomposition:
                 self._cut(missing[at][0], solution)
 
         jobs = [self._job(*pair, deadline, tolerance, found) for pair, found in zip(missing, incumbents, strict=True)]
-        self.pool.solve_all(jobs, learn)
+        self.pool.solve_all(jobs, learn, deadline)
         if infeasible:
             return [Valuation(values, (), -math.inf, 0.0, True) for values in candidates]
         return [self._valuation(values) for values in candidates]
@@ -182,7 +184,7 @@ class Decomposition:
             if progress.solution is not None:
                 incumbents.append(progress.solution)
 
-        limit = max(0.1, deadline - time.monotonic())
+        limit = max(0.1, LONGEST_SHARE * (deadline - time.monotonic()))
         start = piece.assignment(plan_window(piece.span, self.plan)) if piece.span.count == 1 else None
         return Job(model, SolveOptions(time_limit=limit, gap=gap, start=start, on_progress=listen))
 

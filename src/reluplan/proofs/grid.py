@@ -35,7 +35,8 @@ FIRST_CELLS = {1: 128, 2: 40, 3: 14}
 """Cells along each state of the first grid, by the number of states."""
 
 FIRST_ACTION_PARTS = 2
-MOST_BYTES = 1.2e9
+MOST_BYTES = 2.4e9
+MOST_NODES = 3_000_000
 MOST_GUIDE_NODES = 120_000
 SLACK = 1e-9
 """Relative: plans this little better than the incumbent are not looked for."""
@@ -158,7 +159,7 @@ class _Search:
         used = used.subset(used.first <= used.last)
         if _bytes(used, split) > MOST_BYTES:
             split = np.zeros_like(split)
-        if _bytes(used, split) > MOST_BYTES:
+        if _bytes(used, split) > MOST_BYTES or used.grid.halved().node_count > MOST_NODES:
             return False
         finer = _reachable(used.halved(split), self.bounds)
         self.pairs = finer.subset(finer.first <= finer.last)
@@ -172,9 +173,9 @@ class _Search:
         grid, fine = self.pairs.grid, self.pairs.grid.halved()
         if len(self.coarser_values) > self.end:
             gains = [_gain(grid, *pair) for pair in zip(self.values, self.coarser_values, strict=False)]
-            small = np.flatnonzero(np.array(gains) <= FROZEN_SHARE * gains[0])
-            if len(small) and 0 < small[0] < self.end:
-                self.end = int(small[0])
+            large = np.flatnonzero(np.array(gains) > FROZEN_SHARE * gains[0])
+            if len(large) and large[-1] + 1 < self.end:
+                self.end = int(large[-1]) + 1
                 self.margin += self.backward.margin
         self.final = _interpolated(grid, fine, self.values[self.end])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -57,10 +58,17 @@ class WorkerPool:
             self._idle.pop().end()
 
     def solve_all(
-        self, jobs: Sequence[Job], on_result: Callable[[int, SolveResult], None] | None = None
+        self,
+        jobs: Sequence[Job],
+        on_result: Callable[[int, SolveResult], None] | None = None,
+        deadline: float = math.inf,
     ) -> list[SolveResult]:
-        """The results of the jobs, in their order; on_result is told of each (index, result) in the main thread."""
-        futures = [self._threads.submit(self._solve, job) for job in jobs]
+        """The results of the jobs, in their order; on_result is told of each (index, result) in the main thread.
+
+        deadline: of time.monotonic, for all of them: what is left of the time is shared by the jobs that are left.
+        """
+        shares = _Shares(len(jobs), self.worker_count, deadline)
+        futures = [self._threads.submit(self._solve, job, shares) for job in jobs]
         return self._collect(futures, on_result or (lambda index, result: None))
 
     def call_all(self, function: Callable[..., T], arguments: Sequence[tuple[object, ...]]) -> list[T | ReluplanError]:
@@ -83,9 +91,13 @@ class WorkerPool:
                 future.cancel()
             raise
 
-    def _solve(self, job: Job) -> SolveResult:
+    def _solve(self, job: Job, shares: _Shares) -> SolveResult:
+        limit = min(job.options.time_limit, shares.take())
+        if limit <= 0.0:
+            return SolveResult(SolveStatus.NO_SOLUTION, None, None, math.inf, 0.0, message="no time was left")
+        options = replace(self._stoppable(job.options), time_limit=limit)
         child = self._take_child()
-        supervisor = Supervisor(child, self._solver_name, job.model, self._stoppable(job.options))
+        supervisor = Supervisor(child, self._solver_name, job.model, options)
         try:
             return supervisor.run()
         except ReluplanError as error:
@@ -120,6 +132,21 @@ class WorkerPool:
     def _stoppable(self, options: SolveOptions) -> SolveOptions:
         asked = options.should_stop
         return replace(options, should_stop=lambda: self._stopping.is_set() or (asked is not None and asked()))
+
+
+class _Shares:
+    """The time until a deadline, for one job after the other."""
+
+    def __init__(self, job_count: int, worker_count: int, deadline: float) -> None:
+        self._left, self._worker_count, self._deadline = job_count, worker_count, deadline
+        self._lock = threading.Lock()
+
+    def take(self) -> float:
+        """The seconds that the next job may take."""
+        with self._lock:
+            turns = math.ceil(self._left / self._worker_count)
+            self._left -= 1
+        return (self._deadline - time.monotonic()) / turns
 
 
 def _wait(future: Future[T]) -> T:
