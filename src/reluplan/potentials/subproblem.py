@@ -20,6 +20,7 @@ from reluplan.potentials.features import PatternFeatures
 from reluplan.simulate import simulate
 from reluplan.solvers.base import Progress, SolveOptions, SolveStatus
 from reluplan.solvers.highs import HighsSolver
+from reluplan.solvers.highs_model import SMALLEST_ENTRY, pass_model
 
 Array = NDArray[np.float64]
 Entries = NDArray[np.int8]
@@ -175,13 +176,8 @@ class _PatternLp:
 def _load(model: Model) -> Any:
     create: Any = highspy.Highs  # its constructor has no types
     highs = create()
-    for option, value in {"output_flag": False, "presolve": "off", "threads": 1, "solver": "simplex"}.items():
+    options = {"output_flag": False, "presolve": "off", "threads": 1, "solver": "simplex"}
+    for option, value in {**options, "small_matrix_value": SMALLEST_ENTRY}.items():
         highs.setOptionValue(option, value)
-    matrix = model.matrix
-    highs.passModel(
-        model.column_count, model.row_count, matrix.nnz, int(highspy.MatrixFormat.kRowwise),
-        int(highspy.ObjSense.kMaximize), model.offset, model.objective, model.column_lower, model.column_upper,
-        model.row_lower, model.row_upper, matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data,
-        np.zeros(model.column_count, dtype=np.int32),
-    )  # fmt: skip
+    pass_model(highs, model, relaxed=True)
     return highs
