@@ -22,6 +22,7 @@ from reluplan.network import ReluNetwork
 from reluplan.piecewise import PiecewiseLinear
 from reluplan.planner import plan
 from reluplan.problem import Problem, Variable
+from reluplan.proofs.by_pieces import PieceProof
 from reluplan.result import PlanResult
 from reluplan.run import Event
 from reluplan.simulate import simulate
@@ -155,8 +156,9 @@ def test_ctrl_c_at_any_stage_ends_with_what_is_known(stage: str, monkeypatch: py
 
 @pytest.mark.usefixtures("every_stage")
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers in /proc")
-def test_workers_that_die_cost_bounds_but_not_the_run() -> None:
+def test_workers_that_die_cost_bounds_but_not_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every worker process is killed as soon as it shows up, for as long as the pieces are being bounded."""
+    monkeypatch.setattr(auto, "PROOFS", ((PieceProof(), 0.85),))
     stop, killed = threading.Event(), []
 
     def kill_children() -> None:
