@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from random_problems import random_function, random_network, random_problem
 from reluplan.bounds.reach import HorizonBounds, reachable_bounds
+from reluplan.check import check
 from reluplan.errors import InfeasibleError, InputError
+from reluplan.milp.ideal_cuts import add_ideal_cuts
 from reluplan.milp.model import Model, ModelBuilder
 from reluplan.milp.piecewise import PiecewiseEncoder, Side
 from reluplan.milp.unroll import PlanModel, unroll
@@ -172,3 +174,41 @@ def test_a_non_concave_reward_needs_bounds() -> None:
     with pytest.raises(InputError, match="the reward has a non-concave"):
         encoder.encode(function, Side.BELOW, "reward")
     encoder.encode(function, Side.ABOVE, "reward")  # convex parts of what is minimised need none
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_ideal_cuts_keep_every_plan_and_tighten_the_relaxation(seed: int) -> None:
+    """Simulated plans satisfy every cut; the LP's bound is never weaker, and never below a plan."""
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, relus=4, horizon=2)
+    try:
+        plan_model = unroll(problem, reachable_bounds(problem))
+    except InfeasibleError:
+        return
+    cut = add_ideal_cuts(plan_model)
+    extra = slice(plan_model.model.row_count, None)
+    for _ in range(50):
+        start = rng.uniform(problem.initial_lower, problem.initial_upper)
+        start = np.where(problem.discrete_states, np.round(start), start)
+        low, high = problem.box(problem.actions)
+        actions = rng.uniform(low, high, (2, len(low)))
+        actions = np.where([v.is_discrete for v in problem.actions], np.round(actions), actions)
+        found = simulate(problem, start, actions, np.zeros((3, 0)))
+        if check(problem, found).ok:
+            x = plan_model.assignment(found)
+            assert ((cut.matrix @ x)[extra] <= cut.row_upper[extra] + 1e-6).all()
+    relaxed = [dataclasses.replace(m, integer=np.zeros_like(m.integer)) for m in (plan_model.model, cut)]
+    before, after = (HighsSolver().solve(m, SolveOptions()).objective for m in relaxed)
+    if before is not None and after is not None:
+        assert after <= before + 1e-6 * max(1.0, abs(before))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3, 4, 5, 7, 9, 10])
+def test_the_optimum_is_the_same_with_ideal_cuts(seed: int) -> None:
+    problem = random_problem(np.random.default_rng(seed), relus=5, horizon=3)
+    plan_model = unroll(problem, reachable_bounds(problem))
+    found = [HighsSolver().solve(m, SolveOptions(gap=1e-7)) for m in (plan_model.model, add_ideal_cuts(plan_model))]
+    assert found[0].status is found[1].status
+    if found[0].objective is not None and found[1].objective is not None:
+        assert found[1].objective == pytest.approx(found[0].objective, rel=1e-5, abs=1e-5)

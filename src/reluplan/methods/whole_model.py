@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from reluplan.bounds.reach import HorizonBounds
 from reluplan.errors import InfeasibleError, InputError, OutOfTimeError
 from reluplan.methods.options import PlanOptions
+from reluplan.milp.ideal_cuts import add_ideal_cuts
 from reluplan.milp.unroll import PlanModel, unroll
 from reluplan.polish import extract, repairs
 from reluplan.potentials.potential_set import PotentialSet
@@ -24,6 +26,9 @@ Array = NDArray[np.float64]
 
 MARGIN_PER_COLUMN = 1e-8
 """Error of a MILP's bound for each column: reduced costs are right to about 1e-7 of a column's range, mostly better."""
+
+FEW_INTEGERS, CUTS_SHARE = 1_000, 0.1
+"""A model with at most this many integers gets the cuts of its ReLUs, within this share of the time."""
 
 
 def build_whole_model(
@@ -54,6 +59,8 @@ def solve_whole_model(
     with run.stage("model"):
         deadline = run.clock.deadline()
         plan_model = build_whole_model(run.problem, bounds, options.big_m, False, run.potentials, deadline)
+        if options.method == "auto" and int(plan_model.model.integer.sum()) <= FEW_INTEGERS:
+            plan_model = replace(plan_model, model=add_ideal_cuts(plan_model, run.clock.deadline(CUTS_SHARE)))
         model = plan_model.model
         run.tell(f"{model.row_count} rows, {model.column_count} columns, {int(model.integer.sum())} integer")
     if run.clock.remaining <= 0.0:
