@@ -94,22 +94,27 @@ def build_model(problem: Problem, big_m: float | None = None, named: bool = Fals
     return build_whole_model(problem, reachable_bounds(problem), big_m, named)
 
 
+def check_choices(method: str, solver: str, gap: float, threads: int | None) -> None:
+    """Refuse a method, a solver or settings that do not exist."""
+    if method not in METHODS:
+        raise InputError(f"unknown method '{method}'; choose one of {', '.join(METHODS)}")
+    if not 0.0 <= gap < math.inf:
+        raise InputError(f"the gap must be zero or positive, got {gap:g}")
+    if threads is not None and threads < 1:
+        raise InputError(f"the number of threads must be at least 1, got {threads}")
+    get_solver(solver)
+
+
 def _check_options(options: PlanOptions) -> None:
-    if options.method not in METHODS:
-        raise InputError(f"unknown method '{options.method}'; choose one of {', '.join(METHODS)}")
+    check_choices(options.method, options.solver, options.gap, options.threads)
     if not options.time_limit > 0.0:
         raise InputError(f"the time limit must be positive, got {options.time_limit:g}")
-    if not 0.0 <= options.gap < math.inf:
-        raise InputError(f"the gap must be zero or positive, got {options.gap:g}")
-    if options.threads is not None and options.threads < 1:
-        raise InputError(f"the number of threads must be at least 1, got {options.threads}")
     if options.interval_count < 1:
         raise InputError(f"the number of intervals must be at least 1, got {options.interval_count}")
     if options.big_m is not None and options.method == "potentials":
         raise InputError("--big-m goes with --method base only")
     if options.big_m is not None and not 0.0 < options.big_m < math.inf:
         raise InputError(f"--big-m must be a positive number, got {options.big_m:g}")
-    get_solver(options.solver)
 
 
 def _versions(solver: str) -> dict[str, str]:
