@@ -58,24 +58,25 @@ class _Rounds:
 
     values: λ for every step's state (H + 1, 2n), of which the boundaries are in use; first: of the LP.
     radius: of the trust region of λ, relative. budget: of the windows of now. narrowed_at: the gap when boxes were last
-    narrowed; valued_at: the same when λ was last sought for the rest. refused: partitions that proved less.
+    narrowed; is_narrower: since λ was last sought for the rest. bounds: of windows, of these boxes or larger ones.
+    refused: partitions that proved less.
     """
 
     known: Knowledge
-    spans: list[Span] = field(init=False, default_factory=list)
     values: Array = field(init=False)
     first: Array = field(init=False)
     radius: float = field(init=False, default=0.5)
     budget: Budget = field(init=False, default=FIRST_BUDGET)
     narrowed_at: float = field(init=False, default=math.inf)
-    valued_at: float = field(init=False, default=math.inf)
+    is_narrower: bool = field(init=False, default=False)
     bounds: dict[Key, WindowBound] = field(init=False, default_factory=dict)
     setbacks: int = field(init=False, default=0)
     refused: set[tuple[Span, ...]] = field(init=False, default_factory=set)
     pieces: Decomposition = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.values = np.zeros((self.known.problem.horizon + 1, 2 * len(self.known.problem.states)))
+    @property
+    def spans(self) -> list[Span]:
+        return [piece.span for piece in self.pieces.pieces]
 
     @property
     def reward(self) -> float:
@@ -86,7 +87,7 @@ class _Rounds:
         anywhere, then for longer windows."""
         self.values = self._costates(deadline)
         self.first = self.values.copy()
-        self._cut(self._partition(self.budget))
+        self.pieces = self._decompose(self._partition(self.budget))
         try:
             best = self._start(deadline)
             moves = (self._narrow, self._ask_again, self._value_rest, self._revalue, self._grow)
@@ -103,24 +104,27 @@ class _Rounds:
     def _partition(self, budget: Budget) -> list[Span]:
         return partition(self.known.plan, self.known.bounds.unstable.sum(axis=1), budget)
 
-    def _cut(self, spans: list[Span]) -> None:
-        """Cut the horizon anew, with the boxes of now; windows that stay keep the cuts that are still inside."""
-        before = dict(zip(self.spans, self.pieces.cuts, strict=True)) if self.spans else {}
-        self.spans = spans
-        self.pieces = self._decomposition(cut_pieces(self.known.problem, self.known.bounds, spans, self.known.plan))
-        self.pieces.inherit(before)
+    def _decompose(self, spans: list[Span]) -> Decomposition:
+        """The horizon cut anew, with the boxes of now."""
+        return self._decomposition(cut_pieces(self.known.problem, self.known.bounds, spans, self.known.plan))
 
     def _decomposition(self, pieces: tuple[Piece, ...], free_ends: bool = False) -> Decomposition:
         """Bounds that were proven for larger boxes stay known."""
         rng = np.random.default_rng(self.known.seed)
         return Decomposition(pieces, self.known.plan, self.known.pool, rng, free_ends, self.bounds)
 
+    def _cut(self, spans: list[Span]) -> None:
+        """Cut the horizon anew; windows that stay keep the cuts that are still inside."""
+        before = dict(zip(self.spans, self.pieces.cuts, strict=True))
+        self.pieces = self._decompose(spans)
+        self.pieces.inherit(before)
+
     def _narrow(self, best: Valuation, deadline: float) -> Valuation | None:
         """The same λ with narrower boxes, if the gap has fallen enough since the last time; else None."""
         gap = best.total - self.reward
         if gap >= WORTH_NARROWING * self.narrowed_at:
             return None
-        self.narrowed_at = gap
+        self.narrowed_at, self.is_narrower = gap, True
         lossy = {self.spans[i] for i in np.flatnonzero(self._losses(best) >= WORTH_ASKING * gap)}
         before = int(self.known.bounds.unstable.sum())
         self._narrow_boxes(best, deadline)
@@ -146,7 +150,7 @@ class _Rounds:
             spans = self._partition(budget)
             if tuple(spans) in self.refused or not self._affordable(spans, best, deadline):
                 continue
-            before = self.spans, self.pieces
+            before = self.pieces
             self._cut(spans)
             gap = best.total - self.reward
             found = self._evaluate(self.values[self._boundaries()], deadline, self._precision(gap))
@@ -154,7 +158,7 @@ class _Rounds:
                 self.budget, self.radius = budget, 0.25
                 return found
             self.refused.add(tuple(spans))
-            self.spans, self.pieces = before
+            self.pieces = before
         return None
 
     def _larger_budgets(self, best: Valuation) -> list[Budget]:
@@ -229,7 +233,7 @@ class _Rounds:
         little, or if the boxes are still those of the last search."""
         losses, gap = self._losses(best), best.total - self.reward
         rests = [i for i, span in enumerate(self.spans) if span.count > 1 and losses[i] > MUCH * gap]
-        if not rests or self.valued_at <= self.narrowed_at:
+        if not rests or not self.is_narrower:
             return None
         at, span = rests[0], self.spans[rests[0]]
         rest = self._decomposition(self.pieces.pieces[at : at + 1], free_ends=True)
@@ -238,7 +242,7 @@ class _Rounds:
         until = time.monotonic() + REST_SHARE * (deadline - time.monotonic())
         first = [best.values[at], self.first[span.first]]
         found = value_rest(rest, first, self._steps(sizes[None])[0], until, 0.1 * self.known.tolerance)
-        self.valued_at = self.narrowed_at
+        self.is_narrower = False
         self.pieces.inherit({span: rest.cuts[0]})
         values = best.values.copy()
         values[at : at + 2] = found

@@ -245,15 +245,15 @@ class Decomposition:
         for i, cuts in enumerate(self.cuts):
             rows = builder.add_rows(cuts.rewards, np.full(len(cuts.rewards), np.inf))
             builder.add_entries(rows, levels[i], 1.0)
-            slopes = np.zeros((len(groups), *cuts.starts.shape))
-            if groups[i] >= 0:
-                builder.add_entries(rows[:, None], columns[groups[i]], cuts.starts)
-                slopes[groups[i]] -= cuts.starts
-            if groups[i + 1] >= 0:
-                builder.add_entries(rows[:, None], columns[groups[i + 1]], -cuts.ends)
-                slopes[groups[i + 1]] += cuts.ends
-            size = np.sqrt(sum(((slopes[g] * width[g]) ** 2).sum(axis=1) for g in range(group_count)))
-            builder.add_entries(rows, inside, -size)
+            slopes: dict[int, Array] = {}
+            for group, slope in ((groups[i], -cuts.starts), (groups[i + 1], cuts.ends)):
+                if group >= 0:
+                    slopes[group] = slopes.get(group, 0.0) + slope
+            for group, slope in slopes.items():
+                builder.add_entries(rows[:, None], columns[group], -slope)
+            if math.isfinite(level):
+                size = np.sqrt(sum(((slope * width[group]) ** 2).sum(axis=1) for group, slope in slopes.items()))
+                builder.add_entries(rows, inside, -size)
         outcome = HighsSolver().solve(builder.build(), SolveOptions())
         if outcome.solution is None or outcome.objective is None:
             return centre, math.inf
