@@ -10,12 +10,9 @@ With --variants instead one row per instance and kind of potentials (N = 2): the
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import tempfile
 import time
 from pathlib import Path
-
-import numpy as np
 
 from reluplan.bounds.reach import HorizonBounds, reachable_bounds
 from reluplan.importers.hd_milp_plan import convert
@@ -41,7 +38,7 @@ HORIZONS = {
 def root_bound(problem: Problem, bounds: HorizonBounds, extension: Extension | None) -> float:
     """The optimum of the plan's LP relaxation."""
     model = unroll(problem, bounds, extension=extension).model
-    relaxed = dataclasses.replace(model, integer=np.zeros_like(model.integer))
+    relaxed = model.relaxed()
     return HighsSolver().solve(relaxed, SolveOptions()).objective or float("nan")
 
 

@@ -14,7 +14,6 @@ step's inputs, P = max(0, In), z its binary:
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -40,7 +39,8 @@ def with_partition(plan_model: PlanModel) -> Model:
     builder = ModelBuilder.continuing(plan_model.model)
     for units in first_layer_units(plan_model):
         for unit in units:
-            parts = [_add_part(builder, unit, which) for which in (unit.is_action, ~unit.is_action)]
+            is_action = np.isin(unit.inputs, plan_model.actions)
+            parts = [_add_part(builder, unit, which) for which in (is_action, ~is_action)]
             on, off = np.array([part[0] for part in parts]), np.array([part[1] for part in parts])
             row = builder.add_rows(0.0, 0.0)
             builder.add_entries(row, on, 1.0)
@@ -121,7 +121,7 @@ def main() -> None:
             plan_model = unroll(problem, reachable_bounds(problem))
             for kind, extend in KINDS.items():
                 model = extend(plan_model)
-                relaxed = dataclasses.replace(model, integer=np.zeros_like(model.integer))
+                relaxed = model.relaxed()
                 root = HighsSolver().solve(relaxed, SolveOptions()).objective
                 found = HighsSolver().solve(model, SolveOptions(gap=1e-4, time_limit=options.limit))
                 print(

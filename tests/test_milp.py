@@ -198,7 +198,7 @@ def test_ideal_cuts_keep_every_plan_and_tighten_the_relaxation(seed: int) -> Non
         if check(problem, found).ok:
             x = plan_model.assignment(found)
             assert ((cut.matrix @ x)[extra] <= cut.row_upper[extra] + 1e-6).all()
-    relaxed = [dataclasses.replace(m, integer=np.zeros_like(m.integer)) for m in (plan_model.model, cut)]
+    relaxed = [m.relaxed() for m in (plan_model.model, cut)]
     before, after = (HighsSolver().solve(m, SolveOptions()).objective for m in relaxed)
     if before is not None and after is not None:
         assert after <= before + 1e-6 * max(1.0, abs(before))

@@ -232,7 +232,7 @@ def test_the_relaxation_is_never_weaker_and_keeps_every_plan(seed: int) -> None:
     for per_step in (False, True):
         potentials = compute_potentials(problem, bounds, PotentialSettings(2, samples=500), per_step)
         strong = unroll(problem, bounds, extension=StrengtheningRows(potentials.items))
-        relaxed = [dataclasses.replace(m.model, integer=np.zeros_like(m.model.integer)) for m in (base, strong)]
+        relaxed = [m.model.relaxed() for m in (base, strong)]
         weak_bound, strong_bound = (HighsSolver().solve(m, SolveOptions()).objective for m in relaxed)
         assert weak_bound is not None
         assert strong_bound is not None

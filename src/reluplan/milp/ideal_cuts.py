@@ -12,7 +12,6 @@ w_i (L_i (1 − z) + U_i z).
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
 from collections.abc import Iterator
@@ -36,7 +35,7 @@ ROUNDING = 1e-9
 
 
 class Unit(NamedTuple):
-    """P = max(0, w · x[inputs] + bias): the box of its inputs, the columns of P and z, and which inputs are actions."""
+    """P = max(0, w · x[inputs] + bias): the box of its inputs, and the columns of P and z."""
 
     inputs: Index
     weights: Array
@@ -45,7 +44,6 @@ class Unit(NamedTuple):
     upper: Array
     output: int
     binary: int
-    is_action: NDArray[np.bool_]
 
 
 def first_layer_units(plan_model: PlanModel) -> Iterator[list[Unit]]:
@@ -54,10 +52,9 @@ def first_layer_units(plan_model: PlanModel) -> Iterator[list[Unit]]:
     for t in range(plan_model.horizon):
         inputs = np.concatenate([plan_model.states[t], plan_model.actions[t], plan_model.auxiliaries[t]])
         box = model.column_lower[inputs], model.column_upper[inputs]
-        is_action = np.isin(inputs, plan_model.actions[t])
         outputs, binaries = plan_model.unit_outputs[t], plan_model.unit_binaries[t]
         yield [
-            Unit(inputs, layer.weights[u], float(layer.bias[u]), *box, int(outputs[u]), int(binaries[u]), is_action)
+            Unit(inputs, layer.weights[u], float(layer.bias[u]), *box, int(outputs[u]), int(binaries[u]))
             for u in range(len(layer.bias))
             if binaries[u] >= 0
         ]
@@ -72,11 +69,10 @@ def add_ideal_cuts(plan_model: PlanModel, deadline: float = math.inf) -> Model:
     units = [unit for step in first_layer_units(plan_model) for unit in step]
     units = [unit for unit in units if np.isfinite([unit.lower, unit.upper]).all()]
     for _ in range(ROUNDS):
-        relaxed = dataclasses.replace(model, integer=np.zeros_like(model.integer))
         remaining = deadline - time.monotonic()
         if remaining <= 0.0:
             return model
-        x = HighsSolver().solve(relaxed, SolveOptions(time_limit=remaining)).solution
+        x = HighsSolver().solve(model.relaxed(), SolveOptions(time_limit=remaining)).solution
         if x is None:
             return model
         builder = ModelBuilder.continuing(model)

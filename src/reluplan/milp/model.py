@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -43,6 +43,10 @@ class Model:
     @property
     def row_count(self) -> int:
         return len(self.row_lower)
+
+    def relaxed(self) -> Model:
+        """The same without integrality."""
+        return replace(self, integer=np.zeros_like(self.integer))
 
     def value(self, x: Array) -> float:
         """The objective at x."""

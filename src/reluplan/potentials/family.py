@@ -68,7 +68,7 @@ def fractional_pattern(
     short = dataclasses.replace(problem.with_horizon(horizon), goal=())
     extension = _EntriesAndRows(features, potentials, [])
     model = unroll(short, _first_steps(bounds, horizon), extension=extension).model
-    relaxed = dataclasses.replace(model, integer=np.zeros_like(model.integer))
+    relaxed = model.relaxed()
     solution = HighsSolver().solve(relaxed, SolveOptions()).solution
     if solution is None:
         return np.ones(features.shape)

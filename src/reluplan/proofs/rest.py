@@ -15,8 +15,8 @@ Array = NDArray[np.float64]
 FIRST_RADIUS, SMALLEST_RADIUS = 0.5, 0.02
 SHORTER = 0.4
 """Two proposals at a time: one in the whole trust region, one in this share of it."""
-LONGEST_MILP = 0.4
-"""No MILP gets more than this share of the time that is left."""
+LONGEST_ROUND = 0.4
+"""No round of MILPs gets more than this share of the time that is left."""
 ENOUGH = 0.2
 """The search ends when this share of the loss is left: narrower boxes then help more."""
 
@@ -56,6 +56,6 @@ def _propose(rest: Decomposition, best: Valuation, radius: Array) -> tuple[list[
 def _best(rest: Decomposition, candidates: Sequence[Array], deadline: float, tolerance: float) -> Valuation:
     """The best of some λ."""
     now = time.monotonic()
-    limit = min(deadline, now + max(1.0, LONGEST_MILP * (deadline - now)))
+    limit = min(deadline, now + max(1.0, LONGEST_ROUND * (deadline - now)))
     found = rest.evaluate_all([np.tile(value, (2, 1)) for value in candidates], limit, tolerance)
     return min(found, key=lambda valuation: valuation.total)
