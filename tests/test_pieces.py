@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from brute_force import optimum
 from random_problems import random_problem
 from reluplan.bounds.reach import HorizonBounds, reachable_bounds
+from reluplan.bounds.spans import Span, narrow, window_hull
 from reluplan.bounds.tighten import tighten_window
 from reluplan.check import check
 from reluplan.errors import InfeasibleError
@@ -33,7 +34,7 @@ from reluplan.proofs.decomposition import Decomposition
 from reluplan.proofs.kinks import add_kinks, features
 from reluplan.proofs.knowledge import Knowledge
 from reluplan.proofs.partition import Budget, partition, resting_steps
-from reluplan.proofs.pieces import Span, cut_piece, cut_pieces, narrow, window_hull
+from reluplan.proofs.pieces import cut_piece, cut_pieces
 from reluplan.proofs.rest import value_rest
 from reluplan.proofs.windows import plan_window, plan_windows
 from reluplan.run import Clock, Run

@@ -76,17 +76,12 @@ class _Narrowing:
     def units(self, network: ReluNetwork, step: StepColumns, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Bounds of the pre-activations that may still switch."""
         low, high = lower.copy(), upper.copy()
-        values = np.vstack([np.eye(network.input_count, len(step.base)), step.unit_matrix])
-        offsets = np.concatenate([np.zeros(network.input_count), step.unit_offset])
-        for layer, units in zip(network.hidden, network.unit_slices, strict=True):
-            width = layer.weights.shape[1]
-            matrix, offset = layer.weights @ values[:width], layer.weights @ offsets[:width] + layer.bias
-            for unit in units.start + np.flatnonzero((low[units] < 0.0) & (high[units] > 0.0)):
-                row, constant = matrix[unit - units.start], offset[unit - units.start]
-                used = np.flatnonzero(row)
-                known = float(low[unit] - constant), float(high[unit] - constant)
-                a, b = self._form(step.base[used], row[used], *known)
-                low[unit], high[unit] = max(low[unit], a + constant), min(high[unit], b + constant)
+        matrix, offset = step.preactivations(network)
+        for unit in np.flatnonzero((low < 0.0) & (high > 0.0)):
+            row, constant = matrix[unit], offset[unit]
+            used = np.flatnonzero(row)
+            a, b = self._form(step.base[used], row[used], float(low[unit] - constant), float(high[unit] - constant))
+            low[unit], high[unit] = max(low[unit], a + constant), min(high[unit], b + constant)
         return low, high
 
     def _form(self, columns: Index, values: Array, low: float, high: float) -> tuple[float, float]:

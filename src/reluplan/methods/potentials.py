@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from reluplan.bounds.reach import HorizonBounds
+from reluplan.bounds.spans import equal_steps
 from reluplan.methods.base import bound_steps
 from reluplan.methods.options import PlanOptions
 from reluplan.methods.whole_model import solve_whole_model
-from reluplan.potentials.compute import compute_potentials, equal_steps, tell_rounds
+from reluplan.potentials.compute import compute_potentials, tell_rounds
 from reluplan.potentials.generate import PotentialSettings
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.run import Run

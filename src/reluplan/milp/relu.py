@@ -39,6 +39,16 @@ class StepColumns:
     unit_matrix: Array
     unit_offset: Array
 
+    def preactivations(self, network: ReluNetwork) -> tuple[Array, Array]:
+        """Every unit's In as an affine form over the base columns: (relu_count, k) and (relu_count,)."""
+        matrix = np.vstack([np.eye(network.input_count, len(self.base)), self.unit_matrix])
+        offset = np.concatenate([np.zeros(network.input_count), self.unit_offset])
+        widths = [layer.weights.shape[1] for layer in network.hidden]
+        pairs = list(zip(network.hidden, widths, strict=True))
+        forms = [layer.weights @ matrix[:width] for layer, width in pairs]
+        constants = [layer.weights @ offset[:width] + layer.bias for layer, width in pairs]
+        return np.vstack([matrix[:0], *forms]), np.concatenate([offset[:0], *constants])
+
 
 def encode_network(
     builder: ModelBuilder,

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from reluplan.bounds.reach import HorizonBounds, reachable_bounds
+from reluplan.bounds.spans import Span, equal_steps
 from reluplan.potentials.domain import step_domain
 from reluplan.potentials.family import generate_family
 from reluplan.potentials.generate import Generation, PotentialSearch, PotentialSettings, Round
@@ -46,11 +47,11 @@ def compute_potentials(
 ) -> PotentialSet:
     """The settings' family of potentials for all steps, or one for each run of steps with equal proven boxes, which
     then share the time."""
-    spans = equal_steps(bounds) if per_step else [(0, bounds.horizon - 1)]
+    spans = equal_steps(bounds) if per_step else [Span(0, bounds.horizon)]
     generations: list[Generation] = []
-    for number, (first, last) in enumerate(spans):
+    for number, span in enumerate(spans):
         until = time.monotonic() + (deadline - time.monotonic()) / (len(spans) - number)
-        domain = step_domain(problem, bounds, first, last)
+        domain = step_domain(problem, bounds, span.first, span.end - 1)
         generations += generate_family(PotentialSearch(domain, settings), problem, bounds, until, on_round)
         if generations[-1].interrupted:
             break
@@ -72,18 +73,6 @@ def tell_rounds(tell: Callable[[str], None]) -> Callable[[Round], None]:
         tell(f"violation {entry.violation:.4g} found by {entry.source}{bound}, {entry.cuts} cuts")
 
     return listen
-
-
-def equal_steps(bounds: HorizonBounds) -> list[tuple[int, int]]:
-    """Runs of consecutive steps whose boxes are equal, so that one computation serves them all."""
-
-    def same(t: int) -> bool:
-        parts = (bounds.unit_lower, bounds.unit_upper, bounds.action_lower, bounds.action_upper)
-        states = (bounds.state_lower, bounds.state_upper, bounds.output_lower, bounds.output_upper)
-        return all((part[t] == part[t - 1]).all() for part in (*parts, *states))
-
-    starts = [0, *(t for t in range(1, bounds.horizon) if not same(t))]
-    return list(zip(starts, [*(start - 1 for start in starts[1:]), bounds.horizon - 1], strict=True))
 
 
 def _report(settings: PotentialSettings, generations: list[Generation]) -> dict[str, object]:

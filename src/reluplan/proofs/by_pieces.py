@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.bounds.reach import HorizonBounds
+from reluplan.bounds.spans import Span, narrow
 from reluplan.bounds.tighten import tighten_window
 from reluplan.errors import InfeasibleError
 from reluplan.milp.model import Model, ModelBuilder
@@ -18,7 +19,7 @@ from reluplan.proofs.costates import costates
 from reluplan.proofs.decomposition import Decomposition, Key, Valuation, WindowBound
 from reluplan.proofs.knowledge import Knowledge
 from reluplan.proofs.partition import Budget, partition, resting_steps
-from reluplan.proofs.pieces import Piece, Span, cut_pieces, narrow
+from reluplan.proofs.pieces import Piece, cut_pieces
 from reluplan.proofs.rest import value_rest
 from reluplan.proofs.windows import plan_windows
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.bounds.reach import HorizonBounds
+from reluplan.bounds.spans import Span, window_hull
 from reluplan.milp.unroll import unroll
 from reluplan.problem import Problem
-from reluplan.proofs.pieces import Span, window_hull
 from reluplan.proofs.windows import plan_window
 from reluplan.simulate import Trajectory
 from reluplan.solvers.lp import row_duals

@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan.bounds.spans import Span
 from reluplan.milp.model import ModelBuilder
-from reluplan.proofs.pieces import Piece, Span, Windows
+from reluplan.proofs.pieces import Piece, Windows
 from reluplan.proofs.windows import plan_window, plan_windows, sample_windows
 from reluplan.simulate import Trajectory
 from reluplan.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.proofs.pieces import Span
+from reluplan.bounds.spans import Span
 from reluplan.simulate import Trajectory
 
 Index = NDArray[np.int64]

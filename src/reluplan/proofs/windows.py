@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.proofs.pieces import Piece, Span, Windows, window_values
+from reluplan.bounds.spans import Span
+from reluplan.proofs.pieces import Piece, Windows, window_values
 from reluplan.simulate import Trajectory
 
 Array = NDArray[np.float64]

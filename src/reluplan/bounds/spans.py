@@ -1,0 +1,115 @@
+"""Windows of the horizon: some of its steps, as a small planning problem of their own."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.bounds.reach import HorizonBounds
+from reluplan.errors import InfeasibleError
+from reluplan.problem import Problem
+
+Array = NDArray[np.float64]
+STATE_FIELDS = ("state_lower", "state_upper", "auxiliary_lower", "auxiliary_upper")
+"""The fields of HorizonBounds with one entry more than there are steps."""
+
+CROSSING = 1e-6
+"""Proven sides that cross by this much, relative to their size, do so by rounding."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """`count` windows of `length` steps (counted from 0), one after the other from step `first` on; or, with a stride,
+    each that many steps after the one before."""
+
+    first: int
+    length: int
+    count: int = 1
+    stride: int | None = None
+
+    @property
+    def end(self) -> int:
+        return self.starts()[-1] + self.length
+
+    def starts(self) -> range:
+        """The first step of each window."""
+        stride = self.length if self.stride is None else self.stride
+        return range(self.first, self.first + stride * self.count, stride)
+
+
+def equal_steps(bounds: HorizonBounds) -> list[Span]:
+    """Runs of consecutive steps whose boxes are equal, so that one computation serves them all."""
+    names = [f.name for f in dataclasses.fields(bounds) if not f.name.startswith("auxiliary")]
+    parts = [getattr(bounds, name)[: bounds.horizon] for name in names]
+    same = np.all([(part[1:] == part[:-1]).all(axis=1) for part in parts], axis=0)
+    starts = [0, *(1 + np.flatnonzero(~same)).tolist()]
+    return [Span(a, 1, b - a) for a, b in zip(starts, [*starts[1:], bounds.horizon], strict=True)]
+
+
+def windows_ending_at(runs: Sequence[Span], length: int) -> list[Span]:
+    """Windows of `length` steps that end at each step of the horizon, equal ones together; runs: of equal steps."""
+    spans = []
+    for run in runs:
+        ends = range(run.first + 1, run.end + 1)
+        spans += [Span(end - length, length) for end in ends[: length - 1] if end >= length]
+        if run.count >= length:
+            spans.append(Span(run.first, length, run.count - length + 1, stride=1))
+    return spans
+
+
+def window_problem(problem: Problem, hull: HorizonBounds, span: Span) -> Problem:
+    """The problem of one window of a span, which begins anywhere in the hull's first box.
+
+    Only the first window starts at I, and only one that ends at the horizon knows G: G cuts plans at the last step
+    alone, so a window that is repeated, or ends earlier, must do without it.
+    """
+    is_first, is_last = span.first == 0 and span.count == 1, span.end == problem.horizon and span.count == 1
+    return dataclasses.replace(
+        problem,
+        horizon=span.length,
+        initial_lower=hull.state_lower[0],
+        initial_upper=hull.state_upper[0],
+        initial_constraints=problem.initial_constraints if is_first else (),
+        goal=problem.goal if is_last else (),
+    )
+
+
+def window_hull(bounds: HorizonBounds, span: Span) -> HorizonBounds:
+    """The smallest boxes that contain each of a span's windows, offset by offset."""
+
+    def hull(name: str) -> Array:
+        values: Array = getattr(bounds, name)
+        width = span.length + (name in STATE_FIELDS)
+        steps = np.array(span.starts())[:, None] + np.arange(width)
+        windows = values[steps]
+        return np.asarray(windows.min(axis=0) if name.endswith("lower") else windows.max(axis=0))
+
+    return HorizonBounds(*(hull(field.name) for field in dataclasses.fields(HorizonBounds)))
+
+
+def narrow(bounds: HorizonBounds, spans: Sequence[Span], found: Sequence[HorizonBounds]) -> HorizonBounds:
+    """The bounds, intersected with what was found for each span's windows."""
+    fields = {field.name: getattr(bounds, field.name).copy() for field in dataclasses.fields(HorizonBounds)}
+    for span, window in zip(spans, found, strict=True):
+        for name, values in fields.items():
+            new: Array = getattr(window, name)
+            pick = np.maximum if name.endswith("lower") else np.minimum
+            for start in span.starts():
+                part = slice(start, start + len(new))
+                values[part] = pick(values[part], new)
+    for name, upper in fields.items():
+        if name.endswith("upper"):
+            _uncross(fields[name.replace("upper", "lower")], upper)
+    return HorizonBounds(**fields)
+
+
+def _uncross(lower: Array, upper: Array) -> None:
+    """Proven sides may cross by a rounding error, which is undone; by more, and nothing is left between them."""
+    if (lower > upper + CROSSING * np.maximum(1.0, np.abs(upper))).any():
+        raise InfeasibleError("no value is left for a variable")
+    crossed = lower > upper
+    lower[crossed], upper[crossed] = upper[crossed], lower[crossed]
