@@ -12,9 +12,7 @@ from reluplan.check import check
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.problem import Problem
 from reluplan.simulate import Trajectory
-
-BOUND_MARGIN = 1e-6
-"""Relative margin added to every bound that rests on a solver's floating-point proof."""
+from reluplan.solvers.margin import RELATIVE_MARGIN
 
 EXPLAINED = 1e-4
 """A plan that uses the tolerance on its constraints may beat a bound by this much (relative), no more."""
@@ -147,7 +145,7 @@ class Run:
         """
         if math.isnan(value) or math.isinf(value):
             return False
-        margin = max(margin, BOUND_MARGIN * max(1.0, abs(value)))
+        margin = max(margin, RELATIVE_MARGIN * max(1.0, abs(value)))
         if value + margin >= self.bound:
             return False
         before = self.bound, self.bound_margin

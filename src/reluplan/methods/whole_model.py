@@ -21,11 +21,9 @@ from reluplan.problem import Problem
 from reluplan.run import Run
 from reluplan.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus
 from reluplan.solvers.isolated import IsolatedSolver
+from reluplan.solvers.margin import MARGIN_PER_COLUMN
 
 Array = NDArray[np.float64]
-
-MARGIN_PER_COLUMN = 1e-8
-"""Error of a MILP's bound for each column: reduced costs are right to about 1e-7 of a column's range, mostly better."""
 
 FEW_INTEGERS, CUTS_SHARE = 1_000, 0.1
 """A model with at most this many integers gets the cuts of its ReLUs, within this share of the time."""

@@ -29,6 +29,7 @@ from reluplan.proofs.windows import plan_window, plan_windows, sample_windows
 from reluplan.simulate import Trajectory
 from reluplan.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus
 from reluplan.solvers.highs import HighsSolver
+from reluplan.solvers.margin import bound_margin
 from reluplan.solvers.pool import Job, WorkerPool
 
 Array = NDArray[np.float64]
@@ -36,8 +37,6 @@ Index = NDArray[np.int64]
 Key = tuple[Span, bytes, bytes]
 """A window, and the values of its first and of its end state."""
 
-BOUND_MARGIN, MARGIN_PER_COLUMN = 1e-6, 1e-8
-"""Of every MILP's dual bound: relative, and absolute for each column, as for the bound of a whole plan."""
 LONGEST_SHARE = 0.6
 """No MILP gets more than this share of the time for all of them."""
 LEVEL = 0.3
@@ -194,8 +193,7 @@ class Decomposition:
         if result.status is SolveStatus.INFEASIBLE:
             return True
         piece, bound = self.pieces[i], result.dual_bound
-        size = abs(bound) if math.isfinite(bound) else 1.0
-        margin = max(BOUND_MARGIN * max(1.0, size), MARGIN_PER_COLUMN * piece.plan_model.model.column_count)
+        margin = bound_margin(bound, piece.plan_model.model.column_count)
         closed = result.status is SolveStatus.OPTIMAL
         doubt = bound - (-math.inf if result.objective is None else result.objective)
         key, found = self._key(i, values), WindowBound(bound + margin, margin, result.seconds, closed, doubt)
