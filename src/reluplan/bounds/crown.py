@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.bounds.interval import ROUNDOFF, round_outward
+from reluplan.bounds.interval import ROUNDOFF, intersect, round_outward
 from reluplan.network import Layer, ReluNetwork
 
 Array = NDArray[np.float64]
@@ -87,13 +87,21 @@ def unit_relaxation(network: ReluNetwork, lower: Array, upper: Array) -> UnitRel
             slope, offset = _back_substitute(network, relaxation, both)
             highs = affine_maximum(slope, offset, lower, upper)
             crown = round_outward(-highs[:, layer.unit_count :], highs[:, : layer.unit_count])
-            # Rounding may make two valid bounds cross by a hair where a box is a point.
-            low, high = np.minimum(np.maximum(low, crown[0]), high), np.maximum(np.minimum(high, crown[1]), low)
+            low, high = intersect((low, high), crown)
         relaxation = _extend(relaxation, layer, low, high)
         value_lower = np.hstack([value_lower, np.maximum(low, 0.0)])
         value_upper = np.hstack([value_upper, np.maximum(high, 0.0)])
     assert len(relaxation.unit_lower) == boxes
     return relaxation
+
+
+def crown_unit_bounds(network: ReluNetwork, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Bounds of every pre-activation over one box, (relu_count,) twice; none if the box has infinite sides."""
+    if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
+        endless = np.full(network.relu_count, np.inf)
+        return -endless, endless
+    relaxation = unit_relaxation(network, lower[None], upper[None])
+    return relaxation.unit_lower[0], relaxation.unit_upper[0]
 
 
 def affine_upper_bounds(network: ReluNetwork, relaxation: UnitRelaxation, directions: Array) -> tuple[Array, Array]:

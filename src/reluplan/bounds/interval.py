@@ -28,6 +28,12 @@ def round_outward(lower: Array, upper: Array) -> tuple[Array, Array]:
     return lower - _margin(lower), upper + _margin(upper)
 
 
+def intersect(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The common part of two valid boxes; where rounding makes them cross by a hair, a point of the first."""
+    low, high = first
+    return np.minimum(np.maximum(low, second[0]), high), np.maximum(np.minimum(high, second[1]), low)
+
+
 def _margin(values: Array) -> Array:
     return np.maximum(RELATIVE_MARGIN * _finite(np.abs(values)), 1e-9)
 

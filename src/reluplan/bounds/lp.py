@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.bounds.interval import layer_interval, round_outward
+from reluplan.bounds.crown import crown_unit_bounds
+from reluplan.bounds.interval import intersect, layer_interval, round_outward
 from reluplan.errors import InfeasibleError
 from reluplan.expression import Constraint
 from reluplan.milp.model import ModelBuilder
@@ -47,7 +48,7 @@ def bound_step(
 ) -> StepBounds:
     """Bounds of every unit and output for inputs in [lower, upper] that satisfy the constraints.
 
-    Layer by layer: interval bounds first, then the LP relaxation for the units that the interval left unstable
+    Layer by layer: interval and CROWN bounds first, then the LP relaxation for the units that these left unstable
     (until the deadline, of time.monotonic) and for the outputs.
     The relaxation of an unstable unit with bounds l < 0 < u is the triangle P >= 0, P >= In, P <= u (In − l)/(u − l).
     Constraints read w = (s, a, x, ...) of the given width; only rows over (s, a, x) are passed.
@@ -57,12 +58,15 @@ def bound_step(
     if constraints:
         lower, upper = tighten_box(lp, lower, upper, constraints, discrete)
     relaxation = _Relaxation(lp, lower, upper)
+    crown_lower, crown_upper = crown_unit_bounds(network, lower, upper)
     unit_bounds = []
-    for layer in network.hidden:
-        low, high = relaxation.bound(layer, only_unstable=True, deadline=deadline)
+    for layer, units in zip(network.hidden, network.unit_slices, strict=True):
+        known = crown_lower[units], crown_upper[units]
+        low, high = relaxation.bound(layer, *known, only_unstable=True, deadline=deadline)
         relaxation.add_relus(layer, low, high)
         unit_bounds.append((low, high))
-    output = relaxation.bound(network.output, only_unstable=False)
+    endless = np.full(network.output_count, np.inf)
+    output = relaxation.bound(network.output, -endless, endless, only_unstable=False)
     none = np.zeros(0)
     return StepBounds(
         lower,
@@ -120,9 +124,14 @@ class _Relaxation:
         self._lower, self._upper = lower, upper
         self._positions = np.arange(len(lower))
 
-    def bound(self, layer: Layer, only_unstable: bool, deadline: float = math.inf) -> tuple[Array, Array]:
-        """Bounds of a layer's pre-activations, by interval and then, until the deadline, by LP."""
+    def bound(
+        self, layer: Layer, known_lower: Array, known_upper: Array, only_unstable: bool, deadline: float = math.inf
+    ) -> tuple[Array, Array]:
+        """Bounds of a layer's pre-activations: those known, by interval, and then, until the deadline, by LP."""
         low, high = layer_interval(layer, self._lower, self._upper)
+        low, high = intersect((low, high), (known_lower, known_upper))
+        if self._lp.row_count == 0:
+            return low, high  # over a box alone the interval is exact
         for unit in range(layer.unit_count):
             if time.monotonic() > deadline:
                 break

@@ -27,6 +27,10 @@ class PersistentLp:
         self._highs = _quiet_highs(self._lower, self._upper, self._matrix, self._row_lower, self._row_upper)
         self._highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
 
+    @property
+    def row_count(self) -> int:
+        return len(self._row_lower)
+
     def add_columns(self, lower: Array, upper: Array) -> Index:
         """Append columns with these bounds and no entries; returns their indices."""
         start = len(self._lower)
