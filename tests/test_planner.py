@@ -179,7 +179,7 @@ def test_an_interrupt_during_bounds_leaves_an_honest_result(monkeypatch: pytest.
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("reluplan.methods.base.reachable_bounds", stop)
+    monkeypatch.setattr("reluplan.methods.bounding.reachable_bounds", stop)
     result = plan(rounding_problem())
     assert result.status == "no_plan"
     assert result.bound is None

@@ -93,18 +93,27 @@ def window_hull(bounds: HorizonBounds, span: Span) -> HorizonBounds:
 
 def narrow(bounds: HorizonBounds, spans: Sequence[Span], found: Sequence[HorizonBounds]) -> HorizonBounds:
     """The bounds, intersected with what was found for each span's windows."""
-    fields = {field.name: getattr(bounds, field.name).copy() for field in dataclasses.fields(HorizonBounds)}
+    narrowed = copied(bounds)
     for span, window in zip(spans, found, strict=True):
-        for name, values in fields.items():
-            new: Array = getattr(window, name)
-            pick = np.maximum if name.endswith("lower") else np.minimum
-            for start in span.starts():
-                part = slice(start, start + len(new))
-                values[part] = pick(values[part], new)
-    for name, upper in fields.items():
-        if name.endswith("upper"):
-            _uncross(fields[name.replace("upper", "lower")], upper)
-    return HorizonBounds(**fields)
+        for start in span.starts():
+            narrow_in_place(narrowed, start, window)
+    return narrowed
+
+
+def copied(bounds: HorizonBounds) -> HorizonBounds:
+    """The same bounds in arrays of their own."""
+    return HorizonBounds(*(getattr(bounds, field.name).copy() for field in dataclasses.fields(bounds)))
+
+
+def narrow_in_place(bounds: HorizonBounds, start: int, window: HorizonBounds) -> None:
+    """Intersect the bounds of the steps from `start` on with those of a window."""
+    for name in (field.name.removesuffix("_lower") for field in dataclasses.fields(bounds) if "lower" in field.name):
+        new_lower, new_upper = getattr(window, f"{name}_lower"), getattr(window, f"{name}_upper")
+        steps = slice(start, start + len(new_lower))
+        lower, upper = getattr(bounds, f"{name}_lower")[steps], getattr(bounds, f"{name}_upper")[steps]
+        np.maximum(lower, new_lower, out=lower)
+        np.minimum(upper, new_upper, out=upper)
+        _uncross(lower, upper)
 
 
 def _uncross(lower: Array, upper: Array) -> None:

@@ -1,9 +1,9 @@
 """The default method: a plan within seconds, then one proof after the other until a bound meets it.
 
-    bounds      boxes of every state, action and neuron that hold for all plans, and a first bound from them
+    bounds      boxes of every state, action and neuron that hold for all plans, and first bounds from them
     primal      plans by search, without any MILP; a small model goes to the solver after a short search
     proofs      upper bounds of every plan's reward (PROOFS below), each narrowing the boxes of plans that are better
-    milp        the whole model over what is left, beginning from the best plan
+    milp        the whole model over what is left, its boxes sharpened by MILPs, beginning from the best plan
 
 A proof is a file in `reluplan.proofs`: it gets what is known, offers bounds to the run, and may narrow the boxes.
 """
@@ -14,14 +14,15 @@ import math
 import time
 
 from reluplan.bounds.reach import HorizonBounds
-from reluplan.errors import ReluplanError
-from reluplan.methods.base import bound_steps
+from reluplan.errors import InfeasibleError, ReluplanError
+from reluplan.methods.bounding import bound_steps, sharpen_steps, sweep_steps
 from reluplan.methods.options import PlanOptions
 from reluplan.methods.whole_model import solve_whole_model
 from reluplan.primal import search_plans
 from reluplan.proofs.by_boxes import BoxProof
 from reluplan.proofs.by_grid import GridProof
 from reluplan.proofs.by_pieces import PieceProof
+from reluplan.proofs.by_steps import StepProof
 from reluplan.proofs.knowledge import Knowledge, Proof
 from reluplan.run import Run
 from reluplan.solvers.pool import WorkerPool
@@ -32,35 +33,52 @@ SMALL_MODEL, QUICK_PRIMAL = 400, 2.0
 """With at most this many binaries, or a reward without evident bound, the solver's turn comes after these seconds,"""
 SMALL_SHARE, LONGEST_SMALL = 0.2, 20.0
 """for this share of the time and these seconds; the search goes on if that was not enough."""
-FIRST_PROOF = BoxProof()
-"""There at once, with or without a plan."""
+STEPS_SHARE = 0.05
+"""For bounds from the LPs of single steps, which need no plan."""
 PROOFS: tuple[tuple[Proof, float], ...] = ((GridProof(), 0.9), (PieceProof(), 0.85))
 """In this order, each with at most this share of the time that is left when its turn comes."""
 
 
 def plan_auto(run: Run, options: PlanOptions) -> None:
     """The schedule; it ends as soon as the bound meets the plan."""
-    bounds = bound_steps(run)
+    bounds = sweep_steps(run, bound_steps(run))
     with WorkerPool(options.solver, options.thread_count) as pool:
         known = Knowledge(run, bounds, pool, options.seed)
-        with run.stage(FIRST_PROOF.stage):
-            FIRST_PROOF.improve(known, run.clock.deadline())
+        _prove(known, BoxProof(), 1.0)
         if int(bounds.unstable.sum()) <= SMALL_MODEL or math.isinf(run.bound):
             _search(run, options, bounds, QUICK_PRIMAL)
             if not run.is_proven:
+                known.bounds = bounds = sharpen_steps(run, bounds, pool, options.seed)
                 solve_whole_model(run, bounds, options, min(LONGEST_SMALL, SMALL_SHARE * run.clock.remaining))
         if not run.is_proven:
             _search(run, options, bounds, LONGEST_PRIMAL)
-        if run.best is None:
-            solve_whole_model(run, bounds, options)
-            return
-        for proof, share in PROOFS:
-            if run.is_proven or run.clock.remaining <= 0.0:
-                return
-            with run.stage(proof.stage):
-                proof.improve(known, run.clock.deadline(share))
+            _prove(known, StepProof(), STEPS_SHARE)
+        if run.best is not None:
+            for proof, share in PROOFS:
+                _prove(known, proof, share)
+        if not run.is_proven and run.clock.remaining > 0.0:
+            _solve_rest(known, options)
+
+
+def _prove(known: Knowledge, proof: Proof, share: float) -> None:
+    """One proof, for a share of the time that is left, unless everything is proven."""
+    run = known.run
     if not run.is_proven and run.clock.remaining > 0.0:
-        solve_whole_model(run, known.bounds, options, math.inf, only_better=True)
+        with run.stage(proof.stage):
+            proof.improve(known, run.clock.deadline(share))
+
+
+def _solve_rest(known: Knowledge, options: PlanOptions) -> None:
+    """The whole model over the boxes that are left: of all plans, or of those better than the best one."""
+    run, has_plan = known.run, known.run.best is not None
+    try:
+        known.bounds = sharpen_steps(run, known.bounds, known.pool, options.seed)
+    except InfeasibleError:
+        if not has_plan:
+            raise
+        known.offer(known.plan.total_reward, 0.0, "windows: no better plan is left")
+        return
+    solve_whole_model(run, known.bounds, options, math.inf, only_better=has_plan)
 
 
 def _search(run: Run, options: PlanOptions, bounds: HorizonBounds, longest: float) -> None:

@@ -1,0 +1,55 @@
+"""The bounds of every step, from cheap to tight, each within its share of the time.
+
+forward     `bounds.reach`: intervals, CROWN and LPs, step by step from the initial state
+sweeps      `bounds.sweep`: LPs of single steps, from goals and state bounds backwards, and forwards again
+sharpening  `bounds.sharpen`: MILPs of steps and windows for what is still loose, before a whole model is solved
+"""
+
+from __future__ import annotations
+
+import time
+
+from reluplan.bounds.reach import HorizonBounds, reachable_bounds
+from reluplan.bounds.sharpen import sharpen
+from reluplan.bounds.sweep import sweep
+from reluplan.errors import InfeasibleError
+from reluplan.run import Run
+from reluplan.solvers.pool import WorkerPool
+
+FORWARD_SHARE = 0.5
+"""At most this share of the time limit goes into LPs for the forward bounds; afterwards they are intervals."""
+SWEEP_SHARE, LONGEST_SWEEP = 0.02, 10.0
+SHARPEN_SHARE, LONGEST_SHARPENING = 0.03, 20.0
+"""Of the time that is left, and seconds."""
+
+
+def bound_steps(run: Run) -> HorizonBounds:
+    """Forward bounds: they hold for every plan from the initial state, whatever the goal and the horizon."""
+    with run.stage("bounds"):
+        bounds = reachable_bounds(run.problem, run.clock.deadline(FORWARD_SHARE), run.clock.deadline())
+        run.tell(f"{int(bounds.unstable.sum())} of {bounds.unstable.size} ReLUs are unstable")
+    return bounds
+
+
+def sweep_steps(run: Run, bounds: HorizonBounds) -> HorizonBounds:
+    """Bounds that also know what comes after a step."""
+    with run.stage("bounds"):
+        swept = sweep(run.problem, bounds, _deadline(run, SWEEP_SHARE, LONGEST_SWEEP))
+        before, after = int(bounds.unstable.sum()), int(swept.unstable.sum())
+        if after < before:
+            run.tell(f"unstable ReLUs: {before} -> {after} by sweeps")
+    return swept
+
+
+def sharpen_steps(run: Run, bounds: HorizonBounds, pool: WorkerPool, seed: int) -> HorizonBounds:
+    """What MILPs make of the bounds; worth it before a model over all steps is solved."""
+    with run.stage("sharpen"):
+        deadline = _deadline(run, SHARPEN_SHARE, LONGEST_SHARPENING)
+        try:
+            return sharpen(run.problem, bounds, pool, deadline, seed, run.tell)
+        except InfeasibleError as error:
+            raise InfeasibleError(f"{run.problem.source}: no plan exists: {error}") from None
+
+
+def _deadline(run: Run, share: float, longest: float) -> float:
+    return min(run.clock.deadline(share), time.monotonic() + longest)

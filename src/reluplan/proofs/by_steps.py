@@ -1,0 +1,33 @@
+"""The proof by single steps: none earns more than its LP allows, wherever in its box it begins."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from reluplan.bounds.spans import equal_steps, window_hull, window_problem
+from reluplan.milp.unroll import unroll
+from reluplan.proofs.knowledge import Knowledge
+from reluplan.solvers.lp import PersistentLp
+
+
+class StepProof:
+    """OPT <= Σ_t max of R over the LP relaxation of step t: its box, C, and the network; equal steps are solved once.
+
+    MILPs in place of the LPs would gain 1 to 4 % of the bound in 2 to 6 seconds on the published instances.
+    """
+
+    stage = "steps"
+
+    def improve(self, known: Knowledge, deadline: float) -> None:
+        """All steps, or nothing."""
+        bounds, rewards = known.bounds, []
+        for span in equal_steps(bounds):
+            if time.monotonic() > deadline:
+                return
+            hull = window_hull(bounds, span)
+            model = unroll(window_problem(known.problem, hull, span), hull).model
+            best = PersistentLp(model).maximum(np.arange(model.column_count), model.objective)
+            rewards += [best + model.offset] * span.count
+        known.offer(float(np.sum(rewards)), 1e-9 * float(np.abs(rewards).sum()), "single steps")
