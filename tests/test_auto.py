@@ -15,6 +15,7 @@ import pytest
 
 from brute_force import optimum
 from random_problems import random_network, random_problem
+from reluplan.bounds.reach import reachable_bounds
 from reluplan.check import TOLERANCE, check
 from reluplan.expression import Constraint
 from reluplan.methods import auto
@@ -22,10 +23,14 @@ from reluplan.network import ReluNetwork
 from reluplan.piecewise import PiecewiseLinear
 from reluplan.planner import plan
 from reluplan.problem import Problem, Variable
+from reluplan.proofs import grid
+from reluplan.proofs.by_grid import GridProof
 from reluplan.proofs.by_pieces import PieceProof
+from reluplan.proofs.knowledge import Knowledge
 from reluplan.result import PlanResult
-from reluplan.run import Event
+from reluplan.run import Clock, Event, Run
 from reluplan.simulate import simulate
+from reluplan.solvers.pool import WorkerPool
 
 
 @pytest.fixture
@@ -134,7 +139,24 @@ def long_problem() -> Problem:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("stage", ["bounds", "boxes", "primal", "model", "milp", "polish", "grid", "pieces"])
+def test_the_grid_hands_on_where_better_plans_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Boxes of better plans, with fewer neurons that may switch, for the proofs that come after it."""
+    monkeypatch.setattr(grid, "MOST_NODES", 100_000)
+    problem = long_problem()
+    run = Run(problem, Clock(60.0), 1e-6)
+    best = plan(problem, gap=1e-3, time_limit=10.0).trajectory
+    assert best is not None
+    run.offer_plan(best, "before")
+    bounds = reachable_bounds(problem)
+    with WorkerPool("highs", 1) as pool:
+        known = Knowledge(run, bounds, pool, 0)
+        GridProof().improve(known, run.clock.deadline())
+    assert run.bound >= best.total_reward
+    assert known.bounds.unstable.sum() < bounds.unstable.sum()
+    assert (known.bounds.state_upper <= bounds.state_upper + 1e-9).all()
+
+
+@pytest.mark.parametrize("stage", ["bounds", "boxes", "primal", "sharpen", "model", "milp", "polish", "grid", "pieces"])
 def test_ctrl_c_at_any_stage_ends_with_what_is_known(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto, "SMALL_MODEL", -1 if stage in ("grid", "pieces") else 400)
     reached: list[str] = []

@@ -234,3 +234,38 @@ def test_node_rewards_lie_below_their_interpolation(seed: int) -> None:
     at = rng.uniform(-3.0, 3.0, 200)
     chord = np.interp(at, line, model.rewards_at(line[:, None]))
     assert (model.rewards_at(at[:, None]) <= chord + 1e-12).all()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_plan_better_than_the_incumbent_stays_in_the_narrowed_boxes(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The best tenth of many random plans, with the worst of them as the incumbent; the grid stops by itself."""
+    monkeypatch.setattr(grid, "MOST_NODES", 1_500)
+    rng = np.random.default_rng(seed)
+    problem = dataclasses.replace(continuous_problem(rng, relus=5, horizon=3), goal=(), initial_constraints=())
+    lower, upper = problem.box(problem.actions)
+    discrete = [v.is_discrete for v in problem.actions]
+    plans = []
+    for _ in range(400):
+        actions = rng.uniform(lower, upper, (3, len(lower)))
+        start = rng.uniform(problem.initial_lower, problem.initial_upper)
+        found = simulate(problem, start, np.where(discrete, np.round(actions), actions))
+        if check(problem, found).max_violation <= 0.0:
+            plans.append(found)
+    assert plans
+    plans.sort(key=lambda found: -found.total_reward)
+    better = plans[: 1 + len(plans) // 10]
+    before = reachable_bounds(problem)
+    after = grid_bound(
+        problem, before, better[-1].total_reward, math.inf, lambda value, margin: None, lambda text: None
+    )  # fmt: skip
+    again = reachable_bounds(problem, within=after)
+    for bounds in (after, again):
+        for found in better[:-1]:
+            assert (bounds.state_lower <= found.states + 1e-9).all()
+            assert (found.states <= bounds.state_upper + 1e-9).all()
+            assert (bounds.action_lower <= found.actions + 1e-9).all()
+            assert (found.actions <= bounds.action_upper + 1e-9).all()
+    units = [problem.dynamics.preactivations(np.hstack([p.states[:-1], p.actions])) for p in better[:-1]]
+    assert all((again.unit_lower <= u + 1e-9).all() and (u <= again.unit_upper + 1e-9).all() for u in units)

@@ -43,11 +43,17 @@ class HorizonBounds:
         return unstable
 
 
-def reachable_bounds(problem: Problem, deadline: float = np.inf, last_moment: float = np.inf) -> HorizonBounds:
+def reachable_bounds(
+    problem: Problem,
+    deadline: float = np.inf,
+    last_moment: float = np.inf,
+    within: HorizonBounds | None = None,
+) -> HorizonBounds:
     """S_1 = I; S_{t+1} = box of F over S_t and C, intersected with the state bounds; and every neuron's bounds.
 
     After the deadline (of time.monotonic) neurons get interval bounds only, which are valid but loose; after the last
-    moment OutOfTimeError is raised. The network is stationary, so equal boxes share one computation.
+    moment OutOfTimeError is raised. The network is stationary, so equal boxes share one computation. within: boxes
+    that contain all plans of interest; so do the bounds then.
     """
     layout = problem.layout
     constraints = _input_constraints(problem)
@@ -55,6 +61,8 @@ def reachable_bounds(problem: Problem, deadline: float = np.inf, last_moment: fl
     steps: list[StepBounds] = []
     lower, upper = _input_box(problem, problem.initial_lower, problem.initial_upper)
     for t in range(problem.horizon):
+        if within is not None:
+            lower, upper = _intersection(problem, t, lower, upper, within)
         rows = constraints + (list(problem.initial_constraints) if t == 0 else [])
         key = lower.tobytes() + upper.tobytes() + bytes([t == 0])
         if time.monotonic() > last_moment:
@@ -65,6 +73,8 @@ def reachable_bounds(problem: Problem, deadline: float = np.inf, last_moment: fl
         _check_finite(problem, t, step)
         steps.append(step)
         lower, upper = _input_box(problem, *_next_box(problem, t, step))
+    if within is not None:
+        lower, upper = _intersection(problem, problem.horizon, lower, upper, within)
     final = _final_box(problem, lower, upper)
     return _collect(steps, final, layout.states, layout.actions, layout.auxiliaries)
 
@@ -78,6 +88,20 @@ def _input_constraints(problem: Problem) -> list[Constraint]:
 def _input_box(problem: Problem, state_lower: Array, state_upper: Array) -> tuple[Array, Array]:
     lower, upper = problem.box(problem.actions + problem.auxiliaries)
     return np.concatenate([state_lower, lower]), np.concatenate([state_upper, upper])
+
+
+def _intersection(problem: Problem, t: int, lower: Array, upper: Array, within: HorizonBounds) -> tuple[Array, Array]:
+    """The part of a box of (s, a, x) at step t that lies within known bounds; after the last step without actions."""
+    lower, upper, layout = lower.copy(), upper.copy(), problem.layout
+    parts = [(layout.states, within.state_lower, within.state_upper)]
+    parts.append((layout.auxiliaries, within.auxiliary_lower, within.auxiliary_upper))
+    if t < problem.horizon:
+        parts.append((layout.actions, within.action_lower, within.action_upper))
+    for part, low, high in parts:
+        lower[part], upper[part] = np.maximum(lower[part], low[t]), np.minimum(upper[part], high[t])
+    if (lower > upper + 1e-6 * np.maximum(1.0, np.abs(upper))).any():
+        raise InfeasibleError(f"no plan of interest is left at step {t + 1}")
+    return np.minimum(lower, upper), np.maximum(lower, upper)
 
 
 def _bound_one(

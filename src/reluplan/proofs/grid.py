@@ -9,13 +9,14 @@ then proves is that every plan is worth at most max(L, V_1(s_1)).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.bounds.reach import HorizonBounds
+from reluplan.bounds.spans import copied
 from reluplan.problem import Problem
 from reluplan.proofs.grid_backward import Backward, Values
 from reluplan.proofs.grid_cells import PRESENT, Grid
@@ -41,7 +42,7 @@ MOST_GUIDE_NODES = 120_000
 SLACK = 1e-9
 """Relative: plans this little better than the incumbent are not looked for."""
 
-FROZEN_SHARE = 0.03
+FROZEN_SHARE = 0.003
 """Steps whose values gained less than this share of the first step's are not swept again."""
 
 SLOPE_SHARES = (0.15, 0.5, 1.0)
@@ -62,15 +63,16 @@ def grid_bound(
     offer: Callable[[float, float], None],
     tell: Callable[[str], None],
     workers: int = 1,
-) -> None:
+) -> HorizonBounds:
     """Offers ever better bounds (value, rounding margin) on the reward of all plans, on ever finer grids, until the
     deadline (of time.monotonic), or until nothing better than the incumbent is left.
 
     bounds: boxes that contain every feasible plan. Constraints and the goal are used where they rule out whole boxes.
+    Returns boxes that contain every plan better than the incumbent: its states and actions become narrower.
     """
     ends = [bounds.state_lower, bounds.state_upper, bounds.action_lower, bounds.action_upper]
     if not grid_applies(problem) or not all(np.isfinite(end).all() for end in ends):
-        return
+        return bounds
     with ThreadPoolExecutor(max(1, workers)) as pool:
         search = _Search(problem, bounds, incumbent, Pace(deadline, pool if workers > 1 else None))
         try:
@@ -80,20 +82,22 @@ def grid_bound(
                 if value < np.inf and (incumbent is not None or value > -np.inf):
                     offer(value if incumbent is None else max(value, incumbent), margin)
                 if value <= search.threshold or not search.refine():
-                    return
+                    break
         except OutOfTime:
             tell("the time for the grid is over")
+    return search.narrowed
 
 
 class _Search:
     """Grids of growing fineness over the part of the state space where a better plan could be.
 
     end: the number of steps that the next sweep goes through; final: V after them, from an earlier sweep if the steps
-    after `end` hardly gain from finer grids any more. threshold: plans below it need no bound.
+    after `end` hardly gain from finer grids any more. threshold: plans below it need no bound. narrowed: boxes of the
+    plans above it.
     """
 
     def __init__(self, problem: Problem, bounds: HorizonBounds, incumbent: float | None, pace: Pace) -> None:
-        self.problem, self.bounds, self.pace = problem, bounds, pace
+        self.problem, self.bounds, self.narrowed, self.pace = problem, bounds, copied(bounds), pace
         self.threshold = -np.inf if incumbent is None else incumbent - SLACK * max(1.0, abs(incumbent))
         self.model = grid_model(problem)
         self.planes = no_planes(len(problem.states), problem.horizon)
@@ -152,7 +156,11 @@ class _Search:
         start = self.bounds.state_lower[0], self.bounds.state_upper[0]
         if np.isfinite(self.threshold):
             slopes = slope_fan(used.grid.dimension, self._slope_sizes())
-            self.planes, used = Forward(self.backward, used, self.values, slopes).sweep(start, self.pace)
+            forward = Forward(self.backward, used, self.values, slopes)
+            try:
+                self.planes, used = forward.sweep(start, self.pace)
+            finally:
+                self._narrow(forward.boxes)
         self._freeze_end()
         used = used.within(np.zeros_like(used.first), np.full_like(used.last, self.end - 1))
         split = self._actions_to_split()
@@ -164,6 +172,15 @@ class _Search:
         finer = _reachable(used.halved(split), self.bounds)
         self.pairs = finer.subset(finer.first <= finer.last)
         return True
+
+    def _narrow(self, boxes: Sequence[tuple[Array, Array]]) -> None:
+        """Intersect what is known of better plans with the boxes of states and actions from the first step on."""
+        count, known = len(self.problem.states), self.narrowed
+        for t, (low, high) in enumerate(boxes):
+            known.state_lower[t] = np.maximum(known.state_lower[t], low[:count])
+            known.state_upper[t] = np.minimum(known.state_upper[t], high[:count])
+            known.action_lower[t] = np.maximum(known.action_lower[t], low[count:])
+            known.action_upper[t] = np.minimum(known.action_upper[t], high[count:])
 
     def _freeze_end(self) -> None:
         """Leave out the last steps, if the finer grid has lowered V there by little of what it gained at the start.

@@ -23,11 +23,13 @@ class Forward:
     That is at most max over the cell of F_t(s) − λ_k · s, plus the pair's gain, which no step changes:
     gain_k = max over the pair of λ_k · (s − s') + R. The first of the two is at most offset_{t,k}, and at most what
     the plane says that is lowest in the middle of the cell. Pairs with F_t + R + V_{t+1} below the incumbent are no
-    longer in use. values: V_1 .. V_{H+1} of the backward sweep.
+    longer in use. values: V_1 .. V_{H+1} of the backward sweep. boxes: (lower, upper) around the states and actions
+    (n + m,) of the pairs in use at each step so far.
     """
 
     def __init__(self, backward: Backward, used: Pairs, values: Sequence[Values], slopes: Array) -> None:
         self.backward, self.used, self.values, self.slopes = backward, used, values, slopes
+        self.boxes: list[tuple[Array, Array]] = []
         self.first = np.full(len(used), np.iinfo(np.int64).max)
         self.last = np.full(len(used), -1)
         self._gains = np.empty((len(slopes), len(used)))
@@ -48,8 +50,15 @@ class Forward:
         kept = (corners + before).max(axis=0) >= self.backward.incumbent
         active, relative = active[kept], relative[:, kept]
         self.first[active], self.last[active] = np.minimum(self.first[active], t), np.maximum(self.last[active], t)
+        self.boxes.append(self._box(active))
         self._compute_gains(active, pace)
         return np.asarray((relative + self._gains[:, active]).max(axis=1, initial=-np.inf))
+
+    def _box(self, pairs: Index) -> tuple[Array, Array]:
+        """The smallest box around some pairs; lower > upper if there are none."""
+        lower, upper = self.used.grid.boxes(self.used.cells[pairs])
+        low, high = np.hstack([lower, self.used.action_lower[pairs]]), np.hstack([upper, self.used.action_upper[pairs]])
+        return low.min(axis=0, initial=np.inf), high.max(axis=0, initial=-np.inf)
 
     def _possible(self, t: int, planes: Planes) -> tuple[Index, Array, Array]:
         """The pairs whose cells have F_t + V_t at least the incumbent, F_t at their corners, and F_t − λ_k · s."""
