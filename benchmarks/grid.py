@@ -8,13 +8,13 @@ FOLDER holds the HD-MILP-Plan instances. Plans come from the planner's own searc
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
 from pathlib import Path
 
+from instances import HORIZONS, load_instance
+
 from reluplan.bounds.reach import HorizonBounds, reachable_bounds
 from reluplan.check import check
-from reluplan.importers.hd_milp_plan import convert
 from reluplan.primal import search_plans
 from reluplan.problem import Problem
 from reluplan.proofs.grid import grid_bound
@@ -39,9 +39,7 @@ def best_plan(problem: Problem, bounds: HorizonBounds, seconds: float) -> float 
 
 def measure(folder: Path, name: str, seconds: float, workers: int, action_bound: float) -> None:
     """Print every bound of one instance."""
-    with tempfile.TemporaryDirectory() as scratch:
-        convert(folder, name, Path(scratch), (-action_bound, action_bound))
-        problem = Problem.load(Path(scratch) / "problem.toml").with_horizon(100)
+    problem = load_instance(folder, name, HORIZONS[name], action_bound)
     bounds = reachable_bounds(problem)
     incumbent = best_plan(problem, bounds, 20.0)
     print(f"{name}: plan {incumbent}")

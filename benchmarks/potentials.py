@@ -10,12 +10,12 @@ With --variants instead one row per instance and kind of potentials (N = 2): the
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
 from pathlib import Path
 
+from instances import load_instances
+
 from reluplan.bounds.reach import HorizonBounds, reachable_bounds
-from reluplan.importers.hd_milp_plan import convert
 from reluplan.milp.unroll import Extension, unroll
 from reluplan.potentials.compute import compute_potentials
 from reluplan.potentials.domain import StepDomain, step_domain
@@ -24,15 +24,6 @@ from reluplan.potentials.strengthen import StrengtheningRows
 from reluplan.problem import Problem
 from reluplan.solvers.base import SolveOptions
 from reluplan.solvers.highs import HighsSolver
-
-HORIZONS = {
-    "hvac_3": 100,
-    "hvac_6": 100,
-    "reservoir_3": 500,
-    "reservoir_4": 500,
-    "navigation_8x8": 100,
-    "navigation_10x10": 100,
-}
 
 
 def root_bound(problem: Problem, bounds: HorizonBounds, extension: Extension | None) -> float:
@@ -114,18 +105,12 @@ def main() -> None:
     head = "| instance | potentials | root bound | gain | seconds | processor seconds |" if options.variants else head
     print(head)
     print("|---" * (head.count("|") - 1) + "|")
-    with tempfile.TemporaryDirectory() as folder:
-        for name, horizon in HORIZONS.items():
-            if options.only not in (None, name):
-                continue
-            action_bounds = (-0.1, 0.1) if name.startswith("navigation") else None
-            path = convert(options.folder, name, Path(folder) / name, action_bounds)
-            problem = Problem.load(path).with_horizon(horizon)
-            if options.variants:
-                compare_variants(name, problem, options.limit)
-                continue
-            for interval_count in (2, 3):
-                print(measure(name, problem, interval_count, options.paper_limit), flush=True)
+    for name, problem in load_instances(options.folder, only=options.only):
+        if options.variants:
+            compare_variants(name, problem, options.limit)
+            continue
+        for interval_count in (2, 3):
+            print(measure(name, problem, interval_count, options.paper_limit), flush=True)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,10 @@ FOLDER holds the HD-MILP-Plan instances. Prints one row per instance: seconds to
 from __future__ import annotations
 
 import argparse
-import tempfile
 from pathlib import Path
 
-from potentials import HORIZONS
+from instances import load_instances
 
-from reluplan.importers.hd_milp_plan import convert
 from reluplan.primal import search_plans
 from reluplan.problem import Problem
 from reluplan.run import Clock, Run
@@ -48,13 +46,8 @@ def main() -> None:
     options = parser.parse_args()
     print("| instance | H | first plan, s | reward at 10 s | reward at 30 s | best found, s | ended, s |")
     print("|---|---|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as folder:
-        for name, horizon in HORIZONS.items():
-            if options.only not in (None, name):
-                continue
-            action_bounds = (-0.1, 0.1) if name.startswith("navigation") else None
-            problem = Problem.load(convert(options.folder, name, Path(folder) / name, action_bounds))
-            print(measure(name, problem.with_horizon(options.horizon or horizon), options.seconds), flush=True)
+    for name, problem in load_instances(options.folder, only=options.only):
+        print(measure(name, problem.with_horizon(options.horizon or problem.horizon), options.seconds), flush=True)
 
 
 if __name__ == "__main__":

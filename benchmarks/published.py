@@ -8,12 +8,12 @@ Timings are for comparison within one run; rewards are simulated and bounds prov
 from __future__ import annotations
 
 import argparse
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from reluplan import Problem, plan
-from reluplan.importers.hd_milp_plan import convert
+from instances import load_instance
+
+from reluplan import plan
 from reluplan.run import Event
 
 
@@ -26,7 +26,6 @@ class Row:
     time_limit: float
     reward: float
     bound: float
-    action_bounds: tuple[float, float] | None = None
 
 
 ROWS = (
@@ -35,8 +34,8 @@ ROWS = (
     Row("reservoir_4", 500, 120, -176.27, -172.4),
     Row("hvac_3", 100, 60, -579_360, -579_110),
     Row("hvac_6", 100, 120, -1_232_195, -1_230_540),
-    Row("navigation_8x8", 100, 300, -488.7, -390, (-0.1, 0.1)),
-    Row("navigation_10x10", 100, 300, -706.0, -640, (-0.1, 0.1)),
+    Row("navigation_8x8", 100, 300, -488.7, -390),
+    Row("navigation_10x10", 100, 300, -706.0, -640),
 )
 
 
@@ -48,9 +47,8 @@ def measure(folder: Path, row: Row, method: str, gap: float) -> None:
         if event.reward is not None and not first:
             first.append(event.seconds)
 
-    with tempfile.TemporaryDirectory() as scratch:
-        problem = Problem.load(convert(folder, row.name, Path(scratch), row.action_bounds, (), row.horizon))
-        result = plan(problem, method=method, time_limit=row.time_limit, gap=gap, on_event=listen)
+    problem = load_instance(folder, row.name, row.horizon)
+    result = plan(problem, method=method, time_limit=row.time_limit, gap=gap, on_event=listen)
     reward = "none" if result.reward is None else f"{result.reward:.4f}"
     bound = "none" if result.bound is None else f"{result.bound:.4f}"
     reached = result.reward is not None and result.reward >= row.reward

@@ -14,24 +14,22 @@ step's inputs, P = max(0, In), z its binary:
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from instances import load_instances
 from numpy.typing import NDArray
 
 from reluplan.bounds.reach import reachable_bounds
-from reluplan.importers.hd_milp_plan import convert
 from reluplan.milp.ideal_cuts import Unit, add_ideal_cuts, first_layer_units
 from reluplan.milp.model import Model, ModelBuilder
 from reluplan.milp.unroll import PlanModel, unroll
-from reluplan.problem import Problem
 from reluplan.solvers.base import SolveOptions
 from reluplan.solvers.highs import HighsSolver
 from reluplan.solvers.lp import PersistentLp
 
-HORIZONS = {"reservoir_3": 5, "reservoir_4": 5, "hvac_3": 4, "hvac_6": 3, "navigation_8x8": 3}
+SHORT = {"reservoir_3": 5, "reservoir_4": 5, "hvac_3": 4, "hvac_6": 3, "navigation_8x8": 3}
 
 
 def with_partition(plan_model: PlanModel) -> Model:
@@ -114,21 +112,17 @@ def main() -> None:
     options = parser.parse_args()
     print("| instance | H | rows | root LP | optimum | bound | nodes | LP iterations | rows of the model |")
     print("|---|---|---|---|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as folder:
-        for name, horizon in HORIZONS.items():
-            actions = (-0.1, 0.1) if name.startswith("navigation") else None
-            problem = Problem.load(convert(options.folder, name, Path(folder) / name, actions)).with_horizon(horizon)
-            plan_model = unroll(problem, reachable_bounds(problem))
-            for kind, extend in KINDS.items():
-                model = extend(plan_model)
-                relaxed = model.relaxed()
-                root = HighsSolver().solve(relaxed, SolveOptions()).objective
-                found = HighsSolver().solve(model, SolveOptions(gap=1e-4, time_limit=options.limit))
-                print(
-                    f"| {name} | {horizon} | {kind} | {root:.4f} | {found.objective} | {found.dual_bound:.4f} "
-                    f"| {found.closed_nodes} | {found.lp_iterations} | {model.row_count} |",
-                    flush=True,
-                )
+    for name, problem in load_instances(options.folder, SHORT):
+        plan_model = unroll(problem, reachable_bounds(problem))
+        for kind, extend in KINDS.items():
+            model = extend(plan_model)
+            root = HighsSolver().solve(model.relaxed(), SolveOptions()).objective
+            found = HighsSolver().solve(model, SolveOptions(gap=1e-4, time_limit=options.limit))
+            print(
+                f"| {name} | {problem.horizon} | {kind} | {root:.4f} | {found.objective} | {found.dual_bound:.4f} "
+                f"| {found.closed_nodes} | {found.lp_iterations} | {model.row_count} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
