@@ -84,8 +84,9 @@ def window_hull(bounds: HorizonBounds, span: Span) -> HorizonBounds:
     def hull(name: str) -> Array:
         values: Array = getattr(bounds, name)
         width = span.length + (name in STATE_FIELDS)
-        steps = np.array(span.starts())[:, None] + np.arange(width)
-        windows = values[steps]
+        if span.count == 1:
+            return values[span.first : span.first + width].copy()
+        windows = values[np.array(span.starts())[:, None] + np.arange(width)]
         return np.asarray(windows.min(axis=0) if name.endswith("lower") else windows.max(axis=0))
 
     return HorizonBounds(*(hull(field.name) for field in dataclasses.fields(HorizonBounds)))
@@ -95,8 +96,7 @@ def narrow(bounds: HorizonBounds, spans: Sequence[Span], found: Sequence[Horizon
     """The bounds, intersected with what was found for each span's windows."""
     narrowed = copied(bounds)
     for span, window in zip(spans, found, strict=True):
-        for start in span.starts():
-            narrow_in_place(narrowed, start, window)
+        narrow_in_place(narrowed, span, window)
     return narrowed
 
 
@@ -105,20 +105,20 @@ def copied(bounds: HorizonBounds) -> HorizonBounds:
     return HorizonBounds(*(getattr(bounds, field.name).copy() for field in dataclasses.fields(bounds)))
 
 
-def narrow_in_place(bounds: HorizonBounds, start: int, window: HorizonBounds) -> None:
-    """Intersect the bounds of the steps from `start` on with those of a window."""
+def narrow_in_place(bounds: HorizonBounds, span: Span, window: HorizonBounds) -> None:
+    """Intersect the bounds of each of a span's windows with those found for one."""
+    starts = np.array(span.starts())
     for name in (field.name.removesuffix("_lower") for field in dataclasses.fields(bounds) if "lower" in field.name):
+        lower, upper = getattr(bounds, f"{name}_lower"), getattr(bounds, f"{name}_upper")
         new_lower, new_upper = getattr(window, f"{name}_lower"), getattr(window, f"{name}_upper")
-        steps = slice(start, start + len(new_lower))
-        lower, upper = getattr(bounds, f"{name}_lower")[steps], getattr(bounds, f"{name}_upper")[steps]
-        np.maximum(lower, new_lower, out=lower)
-        np.minimum(upper, new_upper, out=upper)
-        _uncross(lower, upper)
+        for offset in range(len(new_lower)):  # windows may overlap, but not at the same offset
+            steps = starts + offset
+            low, high = np.maximum(lower[steps], new_lower[offset]), np.minimum(upper[steps], new_upper[offset])
+            lower[steps], upper[steps] = _uncrossed(low, high)
 
 
-def _uncross(lower: Array, upper: Array) -> None:
+def _uncrossed(lower: Array, upper: Array) -> tuple[Array, Array]:
     """Proven sides may cross by a rounding error, which is undone; by more, and nothing is left between them."""
     if (lower > upper + CROSSING * np.maximum(1.0, np.abs(upper))).any():
         raise InfeasibleError("no value is left for a variable")
-    crossed = lower > upper
-    lower[crossed], upper[crossed] = upper[crossed], lower[crossed]
+    return np.minimum(lower, upper), np.maximum(lower, upper)

@@ -70,7 +70,7 @@ class _Sweeping:
         before = window_hull(self.bounds, Span(t, 1))
         try:
             found = self._tightened(t, before)
-            narrow_in_place(self.bounds, t, found)
+            narrow_in_place(self.bounds, Span(t, 1), found)
         except InfeasibleError as error:
             raise InfeasibleError(
                 f"{self.problem.source}: no plan exists: at step {t + 1} no state and action within the proven bounds "
