@@ -174,11 +174,6 @@ def test_error_after_a_report_leaves_what_was_found(monkeypatch: pytest.MonkeyPa
         IsolatedSolver("highs").solve(infeasible_model(0), SolveOptions())
 
 
-def test_cutoff_crosses_the_pipe() -> None:
-    result = IsolatedSolver("highs").solve(wide_model(5), SolveOptions(cutoff=6.0))
-    assert (result.status, result.dual_bound) == (SolveStatus.NO_SOLUTION, 6.0)
-
-
 _FAILING_HIGHS = textwrap.dedent(
     """
     import importlib, sys

@@ -154,30 +154,6 @@ def test_infeasible_by_less_than_the_slack_is_not_proven(solver: Solver) -> None
     assert solver.solve(model, SolveOptions()).status is SolveStatus.INFEASIBLE
 
 
-@pytest.mark.parametrize("offset", [0.0, 37.5, -1000.0])
-@pytest.mark.parametrize("seed", [0, 2, 4])
-def test_cutoff(seed: int, offset: float) -> None:
-    model = replace(_knapsack(seed), offset=offset)
-    best = get_solver("highs").solve(model, SolveOptions(gap=0.0)).objective
-    assert best is not None
-    for excess in (1e-3, 1.0, 100.0):
-        above = get_solver("highs").solve(model, SolveOptions(gap=0.0, cutoff=best + excess))
-        assert (above.status, above.solution) == (SolveStatus.NO_SOLUTION, None)
-        assert above.dual_bound == best + excess
-        below = get_solver("highs").solve(model, SolveOptions(gap=0.0, cutoff=best - excess))
-        assert below.status is SolveStatus.OPTIMAL
-        assert below.objective == pytest.approx(best, abs=TOLERANCE)
-        assert below.dual_bound == pytest.approx(best, abs=TOLERANCE)
-
-
-def test_cutoff_of_models_without_an_optimum() -> None:
-    highs, options = get_solver("highs"), SolveOptions(cutoff=5.0)
-    ray = _model([1, 1], [[1, -1]], [-math.inf], [3], [0, 0], [math.inf] * 2, integer=True)
-    assert highs.solve(ray, options).status is SolveStatus.UNBOUNDED
-    empty = highs.solve(_model([1, 1], [[1, 1]], [5], [math.inf], [0, 0], [2, 2], integer=True), options)
-    assert (empty.status, empty.dual_bound) == (SolveStatus.NO_SOLUTION, 5.0)
-
-
 def test_crossed_bounds_are_infeasible(solver: Solver) -> None:
     model = _model([1, 1], [[1, 1]], [-math.inf], [5], [0, 3], [2, 2], integer=True)
     assert solver.solve(model, SolveOptions()).status is SolveStatus.INFEASIBLE

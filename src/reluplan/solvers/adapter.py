@@ -229,7 +229,7 @@ def _feasibility(solver: Adapter, model: Model, options: SolveOptions, monitor: 
     """Look for any solution of the model in the time left; a stop or Ctrl-C meanwhile counts for the whole solve."""
     if monitor.stop_reason or monitor.remaining() <= 0.0:
         return Ending()
-    hooks = replace(options, time_limit=monitor.remaining(), start=None, cutoff=-math.inf, on_progress=None)
+    hooks = replace(options, time_limit=monitor.remaining(), start=None, on_progress=None)
     model = replace(model, objective=np.zeros(model.column_count), offset=0.0)
     ending, second = solver.attempt(model, hooks, tight)
     monitor.stop_reason = second.stop_reason or (INTERRUPTED if ending.message == INTERRUPTED else "")

@@ -44,8 +44,6 @@ class SolveOptions:
 
     gap: stop when bound - objective <= gap * max(1, |objective|); below 1e-9 it is taken as 1e-9.
     start: a COMPLETE solution to begin from; adapters ignore it when the solver rejects it.
-    cutoff: solutions that are not better than this are of no interest; the bound need not fall below it. A solve that
-        finds none ends with NO_SOLUTION and the cutoff as its bound. Solvers without such a feature ignore it.
     on_progress: called from inside the solve, at most a few times a second and at every new incumbent.
     should_stop: polled often; True ends the solve with what is known so far.
     """
@@ -55,7 +53,6 @@ class SolveOptions:
     threads: int = 1
     seed: int = 0
     start: Array | None = None
-    cutoff: float = -math.inf
     on_progress: Callable[[Progress], None] | None = None
     should_stop: Callable[[], bool] | None = None
 

@@ -54,7 +54,6 @@ class _Run:
         self._model = model
         self._monitor = monitor
         self._is_mip = bool(model.integer.any())
-        self._cutoff = options.cutoff if self._is_mip else -math.inf
         self._open_nodes = 0
         self._highs = highspy.Highs()
         self._configure(options, tight)
@@ -82,17 +81,10 @@ class _Run:
         solution = None
         if info.primal_solution_status == _FEASIBLE:
             solution = np.array(self._highs.getSolution().col_value, dtype=np.float64)
-        verdict, bound = _verdict(status), self._bound(status, info)
-        if self._cutoff > -math.inf and verdict is not Verdict.UNBOUNDED:
-            # what HiGHS cut off is proven to be no better than the cutoff, and no more
-            verdict, bound = Verdict.NOTHING_SPECIAL, max(bound, self._cutoff)
-            bound = self._cutoff if status in ("kInfeasible", "kObjectiveBound") else bound
-            if solution is not None and self._model.value(solution) <= self._cutoff:
-                solution = None
         return Ending(
-            verdict=verdict,
+            verdict=_verdict(status),
             solution=solution,
-            bound=bound,
+            bound=self._bound(status, info),
             open_nodes=self._open_nodes,
             closed_nodes=max(0, int(info.mip_node_count)),
             lp_iterations=max(0, int(info.simplex_iteration_count)),
@@ -120,8 +112,6 @@ class _Run:
         if tight:
             settings["primal_feasibility_tolerance"] = FEASIBILITY_TOLERANCE
             settings["mip_feasibility_tolerance"] = FEASIBILITY_TOLERANCE
-        if self._cutoff > -math.inf:
-            settings["objective_bound"] = -self._cutoff  # HiGHS minimises inside
         for name, value in settings.items():
             self._check(self._highs.setOptionValue(name, value), f"option {name}")
 
@@ -156,8 +146,7 @@ class _Run:
     def _snapshot(self, data: Any) -> Snapshot:
         if not self._is_mip:
             return Snapshot()
-        bound = max(proven_bound(data.mip_dual_bound), self._cutoff)
-        return Snapshot(bound, self._open_nodes, max(0, int(data.mip_node_count)))
+        return Snapshot(proven_bound(data.mip_dual_bound), self._open_nodes, max(0, int(data.mip_node_count)))
 
     def _check(self, status: Any, action: str) -> None:
         if status == self._highspy.HighsStatus.kError:

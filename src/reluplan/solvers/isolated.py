@@ -240,7 +240,6 @@ class Supervisor:
                 threads=options.threads,
                 seed=options.seed,
                 start=options.start,
-                cutoff=options.cutoff,
             )
         )
         return None

@@ -41,7 +41,6 @@ class Task:
     threads: int
     seed: int
     start: Array | None
-    cutoff: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +102,6 @@ def _solve(task: Task, outbox: BinaryIO, stop: threading.Event) -> SolveResult |
         threads=task.threads,
         seed=task.seed,
         start=task.start,
-        cutoff=task.cutoff,
         on_progress=lambda progress: send(outbox, progress),
         should_stop=stop.is_set,
     )
