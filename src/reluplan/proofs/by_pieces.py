@@ -92,7 +92,7 @@ class _Rounds:
         try:
             best = self._start(deadline)
             moves = (self._narrow, self._ask_again, self._value_rest, self._revalue, self._grow)
-            while time.monotonic() < deadline and best.total - self.reward > self.known.tolerance:
+            while time.monotonic() < deadline and not self.known.run.is_proven:
                 better = next(filter(None, (move(best, deadline) for move in moves)), None)
                 if better is None:
                     self.setbacks, self.radius = self.setbacks + 1, 0.3
