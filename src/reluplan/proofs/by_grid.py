@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reluplan.bounds.reach import HorizonBounds, reachable_bounds
+from reluplan.bounds.spans import Span, narrow
 from reluplan.errors import InfeasibleError
 from reluplan.proofs.grid import grid_applies, grid_bound
 from reluplan.proofs.knowledge import Knowledge
@@ -41,7 +42,8 @@ class GridProof:
         """Take over the boxes of better plans, and bound their neurons anew."""
         before = int(known.bounds.unstable.sum())
         try:
-            known.bounds = reachable_bounds(known.problem, known.run.clock.deadline(REBOUND_SHARE), within=narrowed)
+            found = reachable_bounds(known.problem, known.run.clock.deadline(REBOUND_SHARE), within=narrowed)
+            known.bounds = narrow(narrowed, [Span(0, found.horizon)], [found])
         except InfeasibleError:
             known.offer(known.plan.total_reward, 0.0, "grid: no better plan is left")
             return
