@@ -25,7 +25,7 @@ from reluplan.proofs.grid_guide import Guide
 from reluplan.proofs.grid_majorant import footprints, values_at
 from reluplan.proofs.grid_model import GridModel, grid_model
 from reluplan.proofs.grid_pace import OutOfTime, Pace
-from reluplan.proofs.grid_pairs import Pairs, all_pairs, bound_pairs
+from reluplan.proofs.grid_pairs import Pairs, all_pairs, bound_pairs, joined
 from reluplan.proofs.grid_planes import no_planes, slope_fan
 
 Array = NDArray[np.float64]
@@ -44,6 +44,10 @@ SLACK = 1e-9
 
 FROZEN_SHARE = 0.003
 """Steps whose values gained less than this share of the first step's are not swept again."""
+
+LATE_SHARES = (0.03, 0.1, 0.3, np.inf)
+"""Pairs of the late steps, whose values gained less than this share, keep their action boxes: they are many, and matter
+little. The first share is taken with which the finer pairs fit into the memory."""
 
 SLOPE_SHARES = (0.15, 0.5, 1.0)
 """Slopes of the planes above the collected reward, in parts of a typical slope of V."""
@@ -161,17 +165,24 @@ class _Search:
                 self.planes, used = forward.sweep(start, self.pace)
             finally:
                 self._narrow(forward.boxes)
-        self._freeze_end()
+        gains = self._gains()
+        self._freeze_end(gains)
         used = used.within(np.zeros_like(used.first), np.full_like(used.last, self.end - 1))
-        split = self._actions_to_split()
         used = used.subset(used.first <= used.last)
-        if _bytes(used, split) > MOST_BYTES:
-            split = np.zeros_like(split)
-        if _bytes(used, split) > MOST_BYTES or used.grid.halved().node_count > MOST_NODES:
+        if used.grid.halved().node_count > MOST_NODES:
             return False
-        finer = _reachable(used.halved(split), self.bounds)
-        self.pairs = finer.subset(finer.first <= finer.last)
-        return True
+        for share in LATE_SHARES:
+            parts = self._parts(used, used.first >= _steps_above(gains, share))
+            if sum(_bytes(*part) for part in parts) <= MOST_BYTES:
+                finer = _reachable(joined([pairs.halved(split) for pairs, split in parts]), self.bounds)
+                self.pairs = finer.subset(finer.first <= finer.last)
+                return True
+        return False
+
+    def _parts(self, used: Pairs, late: NDArray[np.bool_]) -> list[tuple[Pairs, NDArray[np.bool_]]]:
+        """Pairs with the actions to split: those of late steps keep their action boxes."""
+        split = self._actions_to_split()
+        return [(used.subset(~late), split), (used.subset(late), np.zeros_like(split))]
 
     def _narrow(self, boxes: Sequence[tuple[Array, Array]]) -> None:
         """Intersect what is known of better plans with the boxes of states and actions from the first step on."""
@@ -182,18 +193,23 @@ class _Search:
             known.action_lower[t] = np.maximum(known.action_lower[t], low[count:])
             known.action_upper[t] = np.minimum(known.action_upper[t], high[count:])
 
-    def _freeze_end(self) -> None:
+    def _gains(self) -> Array:
+        """By how much the finer grid has lowered V at each step; empty before the second sweep."""
+        grid = self.pairs.grid
+        if len(self.coarser_values) <= self.end:
+            return np.zeros(0)
+        return np.array([_gain(grid, *pair) for pair in zip(self.values, self.coarser_values, strict=False)])
+
+    def _freeze_end(self, gains: Array) -> None:
         """Leave out the last steps, if the finer grid has lowered V there by little of what it gained at the start.
 
         Their V is interpolated on the finer grid, which changes no value.
         """
         grid, fine = self.pairs.grid, self.pairs.grid.halved()
-        if len(self.coarser_values) > self.end:
-            gains = [_gain(grid, *pair) for pair in zip(self.values, self.coarser_values, strict=False)]
-            large = np.flatnonzero(np.array(gains) > FROZEN_SHARE * gains[0])
-            if len(large) and large[-1] + 1 < self.end:
-                self.end = int(large[-1]) + 1
-                self.margin += self.backward.margin
+        end = _steps_above(gains, FROZEN_SHARE)
+        if 0 < end < self.end:
+            self.end = end
+            self.margin += self.backward.margin
         self.final = _interpolated(grid, fine, self.values[self.end])
 
     def _slope_sizes(self) -> list[float]:
@@ -228,6 +244,16 @@ def _bytes(pairs: Pairs, split: NDArray[np.bool_]) -> float:
     planes = 1 + len(SLOPE_SHARES) * (3**n - 1)
     numbers = 2 * n * (n + m + 1) + 16 * n + 4 * m + 8 + planes
     return 8.0 * len(pairs) * float(growth) * float(numbers)
+
+
+def _steps_above(gains: Array, share: float) -> int:
+    """How many steps there are up to the last that gained more than a share of the first; all if nothing is known."""
+    if np.isinf(share):
+        return 0
+    if not len(gains):
+        return np.iinfo(np.int64).max
+    large = np.flatnonzero(gains > share * gains[0])
+    return int(large[-1]) + 1 if len(large) else 0
 
 
 def _gain(grid: Grid, values: Values, coarser: Values) -> float:

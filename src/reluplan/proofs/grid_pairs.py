@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -78,12 +79,12 @@ class Pairs:
         lower = self.action_lower[:, None, :] + action_steps * width[:, None, :]
         upper = np.where(split_actions & (action_steps == 0), lower + width[:, None, :], self.action_upper[:, None, :])
         repeat = len(state_steps) * len(action_steps)
-        shape = (len(self) * repeat, -1)
+        states, actions = (len(self) * repeat, cells.shape[-1]), (len(self) * repeat, len(split_actions))
         children = Pairs(
             self.grid.halved(),
-            cells.reshape(shape),
-            np.tile(lower, (1, len(state_steps), 1)).reshape(shape),
-            np.tile(upper, (1, len(state_steps), 1)).reshape(shape),
+            cells.reshape(states),
+            np.tile(lower, (1, len(state_steps), 1)).reshape(actions),
+            np.tile(upper, (1, len(state_steps), 1)).reshape(actions),
             self.first.repeat(repeat),
             self.last.repeat(repeat),
         )
@@ -92,6 +93,14 @@ class Pairs:
     def sorted(self) -> Pairs:
         """In the order of their cells."""
         return self.subset(np.argsort(self.cells @ self.grid.strides, kind="stable"))
+
+
+def joined(parts: Sequence[Pairs]) -> Pairs:
+    """Pairs of the same grid, together."""
+    columns = ("cells", "action_lower", "action_upper", "first", "last")
+    return Pairs(
+        parts[0].grid, *(np.concatenate([getattr(part, name) for part in parts]) for name in columns)
+    ).sorted()  # fmt: skip
 
 
 def all_pairs(grid: Grid, lower: Array, upper: Array, parts: int, first: Index, last: Index) -> Pairs:
