@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,34 +100,39 @@ class _Question:
     """
 
     window: _Window
-    is_unit: bool
+    kind: Literal["state", "unit"]
     index: int
     sign: float
     gain: float
 
     @property
+    def field(self) -> str:
+        """The field of HorizonBounds that has the side."""
+        return f"{self.kind}_{'upper' if self.sign > 0 else 'lower'}"
+
+    @property
     def known(self) -> float:
         """The side so far."""
-        kind, side = "unit" if self.is_unit else "state", "upper" if self.sign > 0 else "lower"
-        return float(getattr(self.window.bounds, f"{kind}_{side}")[-1, self.index])
+        return float(getattr(self.window.bounds, self.field)[-1, self.index])
+
+    @property
+    def width(self) -> float:
+        """Of what is known of the value."""
+        lower, upper = (getattr(self.window.bounds, f"{self.kind}_{side}") for side in ("lower", "upper"))
+        return float(upper[-1, self.index] - lower[-1, self.index])
 
     def job(self) -> Job:
         model = self.window.plan_model.model
         objective, offset = np.zeros(model.column_count), 0.0
-        if self.is_unit:
+        if self.kind == "unit":
             matrix, offsets = self.window.preactivations
             objective[self.window.plan_model.steps[-1].base] = self.sign * matrix[self.index]
             offset = self.sign * float(offsets[self.index])
         else:
             objective[self.window.plan_model.states[-1, self.index]] = self.sign
-        gap = PRECISION * self._range() / max(1.0, abs(self.known))
+        gap = PRECISION * self.width / max(1.0, abs(self.known))
         options = SolveOptions(time_limit=QUESTION_SECONDS, gap=gap)
         return Job(dataclasses.replace(model, objective=objective, offset=offset), options)
-
-    def _range(self) -> float:
-        kind = "unit" if self.is_unit else "state"
-        lower, upper = (getattr(self.window.bounds, f"{kind}_{side}")[-1, self.index] for side in ("lower", "upper"))
-        return float(upper - lower)
 
     def side(self, result: SolveResult) -> float:
         """The side that the result proves, if it is better than the one known."""
@@ -137,9 +143,9 @@ class _Question:
 
     def is_moved(self, side: float) -> bool:
         """Whether it was worth the question: the unit is stable, or the state's box clearly smaller."""
-        if self.is_unit:
+        if self.kind == "unit":
             return self.sign * side <= 0.0
-        return abs(side - self.known) >= 0.5 * LOOSE * self._range()
+        return abs(side - self.known) >= 0.5 * LOOSE * self.width
 
 
 def _questions(
@@ -165,7 +171,7 @@ def _about_units(window: _Window, seen: Witnesses) -> Iterator[_Question]:
         for sign, bound, extreme in sides:
             if extreme <= 0.0:
                 share = extreme / (extreme - bound) if math.isfinite(extreme) else 0.5
-                yield _Question(window, True, unit, sign, share * window.span.count)
+                yield _Question(window, "unit", unit, sign, share * window.span.count)
 
 
 def _about_states(window: _Window, seen: Witnesses) -> Iterator[_Question]:
@@ -174,7 +180,7 @@ def _about_states(window: _Window, seen: Witnesses) -> Iterator[_Question]:
         width = upper[i] - lower[i]
         for sign, beyond in ((1.0, upper[i] - seen.state_largest[i]), (-1.0, seen.state_least[i] - lower[i])):
             if beyond >= LOOSE * width:
-                yield _Question(window, False, i, sign, beyond / width * window.span.count)
+                yield _Question(window, "state", i, sign, beyond / width * window.span.count)
 
 
 def _ask(questions: list[_Question], pool: WorkerPool, deadline: float) -> list[tuple[_Question, float]]:
@@ -199,8 +205,7 @@ def _apply(
     found: dict[Span, HorizonBounds] = {}
     for question, side in answers:
         window = found.setdefault(question.window.span, copied(question.window.bounds))
-        kind, name = "unit" if question.is_unit else "state", "upper" if question.sign > 0 else "lower"
-        getattr(window, f"{kind}_{name}")[-1, question.index] = side
+        getattr(window, question.field)[-1, question.index] = side
     for window in found.values():
         low, high = round_discrete(window.state_lower, window.state_upper, problem.discrete_states)
         window.state_lower[:], window.state_upper[:] = low, high
