@@ -35,7 +35,7 @@ SMALL_SHARE, LONGEST_SMALL = 0.2, 20.0
 """for this share of the time and these seconds; the search goes on if that was not enough."""
 STEPS_SHARE = 0.05
 """For bounds from the LPs of single steps, which need no plan."""
-PROOFS: tuple[tuple[Proof, float], ...] = ((GridProof(), 0.9), (PieceProof(), 0.85))
+PROOFS: tuple[tuple[Proof, float], ...] = ((GridProof(), 0.9), (PieceProof(), 0.95))
 """In this order, each with at most this share of the time that is left when its turn comes."""
 
 
