@@ -83,6 +83,10 @@ class _Window:
     problem: Problem
     bounds: HorizonBounds
 
+    def __str__(self) -> str:
+        last, length = self.span.end, self.span.length
+        return f"step {last}" if length == 1 else f"steps {last - length + 1} to {last}"
+
     @cached_property
     def plan_model(self) -> PlanModel:
         return unroll(self.problem, self.bounds)
@@ -137,7 +141,7 @@ class _Question:
     def side(self, result: SolveResult) -> float:
         """The side that the result proves, if it is better than the one known."""
         if result.status is SolveStatus.INFEASIBLE:
-            raise InfeasibleError(f"no solution in the {self.window.span.length} steps to step {self.window.span.end}")
+            raise InfeasibleError(f"a MILP proved that no plan satisfies all constraints at {self.window}")
         margin = bound_margin(result.dual_bound, self.window.plan_model.model.column_count)
         return self.sign * min(self.sign * self.known, result.dual_bound + margin)
 
