@@ -2,7 +2,7 @@
 
     python benchmarks/bounds.py FOLDER [--seconds S] [--limit L]
 
-FOLDER holds the HD-MILP-Plan instances; the tank example and the trained Navigation network are measured beside them.
+FOLDER holds the HD-MILP-Plan instances; the tank example and trained Navigation networks are measured beside them.
 MILPs get at most S seconds, the whole model L. Nodes and LP iterations are to a gap of 1e-4, on one thread.
 """
 
@@ -25,7 +25,7 @@ from reluplan.solvers.highs import HighsSolver
 from reluplan.solvers.pool import WorkerPool
 
 SHORT = {"reservoir_3": 6, "reservoir_4": 4, "hvac_3": 5, "navigation_8x8": 15, "navigation_10x10": 15}
-EXAMPLES = {"navigation/navigation_8": 15, "tanks": 12}
+EXAMPLES = {"navigation/navigation_8": 15, "navigation/navigation_10": 20, "tanks": 12}
 
 
 def problems(folder: Path) -> Iterator[tuple[str, Problem]]:
