@@ -21,6 +21,8 @@ FORWARD_SHARE = 0.5
 SWEEP_SHARE, LONGEST_SWEEP = 0.02, 10.0
 SHARPEN_SHARE, LONGEST_SHARPENING = 0.03, 20.0
 """Of the time that is left, and seconds."""
+FEW_UNSTABLE = 30
+"""A model with no more unstable ReLUs is solved sooner than its bounds are sharpened."""
 
 
 def bound_steps(run: Run) -> HorizonBounds:
@@ -42,7 +44,9 @@ def sweep_steps(run: Run, bounds: HorizonBounds) -> HorizonBounds:
 
 
 def sharpen_steps(run: Run, bounds: HorizonBounds, pool: WorkerPool, seed: int) -> HorizonBounds:
-    """What MILPs make of the bounds; worth it before a model over all steps is solved."""
+    """What MILPs make of the bounds; worth it before a model over all steps is solved, unless it is tiny."""
+    if int(bounds.unstable.sum()) <= FEW_UNSTABLE:
+        return bounds
     with run.stage("sharpen"):
         deadline = _deadline(run, SHARPEN_SHARE, LONGEST_SHARPENING)
         try:
