@@ -15,7 +15,7 @@ from random_problems import random_network, random_problem
 from reluplan.bounds.lp import bound_step
 from reluplan.bounds.reach import HorizonBounds, reachable_bounds
 from reluplan.bounds.sharpen import sharpen
-from reluplan.bounds.spans import Span, equal_steps, windows_ending_at
+from reluplan.bounds.spans import Span, copied, equal_steps, windows_ending_at
 from reluplan.bounds.sweep import sweep
 from reluplan.bounds.witnesses import find_witnesses
 from reluplan.check import check
@@ -178,6 +178,15 @@ def test_over_a_box_alone_the_first_layer_needs_no_lp(monkeypatch: pytest.Monkey
     network = random_network(np.random.default_rng(0), 3, [20], 2)
     bound_step(network, -np.ones(3), np.ones(3), [], 3, np.zeros(3, dtype=bool))
     assert len(asked) == 4  # both sides of both outputs
+
+
+def test_boxes_without_a_point_leave_no_plan() -> None:
+    """A proof that leaves nothing at a step says so with a box from +inf to −inf."""
+    problem = dataclasses.replace(walker(4, 0.0), goal=())
+    empty = copied(reachable_bounds(problem))
+    empty.state_lower[2], empty.state_upper[2] = np.inf, -np.inf
+    with pytest.raises(InfeasibleError):
+        reachable_bounds(problem, within=empty)
 
 
 def test_windows_end_at_every_step_once_and_equal_ones_are_joined() -> None:

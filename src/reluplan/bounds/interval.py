@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan.errors import InfeasibleError
 from reluplan.network import Layer
 
 Array = NDArray[np.float64]
 
 RELATIVE_MARGIN = 1e-7
 ROUNDOFF = 2.0**-52
+CROSSING = 1e-6
+"""Proven sides that cross by this much, relative to their size, do so by rounding."""
 
 
 def layer_interval(layer: Layer, lower: Array, upper: Array) -> tuple[Array, Array]:
@@ -32,6 +35,13 @@ def intersect(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[
     """The common part of two valid boxes; where rounding makes them cross by a hair, a point of the first."""
     low, high = first
     return np.minimum(np.maximum(low, second[0]), high), np.maximum(np.minimum(high, second[1]), low)
+
+
+def uncrossed(lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Proven sides may cross by a rounding error, which is undone; by more, and nothing is left between them."""
+    if (lower > upper + CROSSING * np.maximum(1.0, _finite(np.abs(upper)))).any():
+        raise InfeasibleError("no value is left for a variable")
+    return np.minimum(lower, upper), np.maximum(lower, upper)
 
 
 def _margin(values: Array) -> Array:

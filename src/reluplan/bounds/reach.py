@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan.bounds.interval import uncrossed
 from reluplan.bounds.lp import StepBounds, bound_step, constraint_lp, tighten_box
 from reluplan.errors import InfeasibleError, InputError, OutOfTimeError
 from reluplan.expression import Constraint
@@ -51,7 +52,7 @@ def reachable_bounds(
 ) -> HorizonBounds:
     """S_1 = I; S_{t+1} = box of F over S_t and C, intersected with the state bounds; and every neuron's bounds.
 
-    After the deadline (of time.monotonic) neurons get interval bounds only, which are valid but loose; after the last
+    After the deadline (of time.monotonic) neurons get no LPs, and bounds that are valid but loose; after the last
     moment OutOfTimeError is raised. The network is stationary, so equal boxes share one computation. within: boxes
     that contain all plans of interest; so do the bounds then.
     """
@@ -99,9 +100,7 @@ def _intersection(problem: Problem, t: int, lower: Array, upper: Array, within: 
         parts.append((layout.actions, within.action_lower, within.action_upper))
     for part, low, high in parts:
         lower[part], upper[part] = np.maximum(lower[part], low[t]), np.minimum(upper[part], high[t])
-    if (lower > upper + 1e-6 * np.maximum(1.0, np.abs(upper))).any():
-        raise InfeasibleError(f"no plan of interest is left at step {t + 1}")
-    return np.minimum(lower, upper), np.maximum(lower, upper)
+    return uncrossed(lower, upper)
 
 
 def _bound_one(
@@ -119,12 +118,18 @@ def _bound_one(
 
 def predicted_box(problem: Problem, lower: Array, upper: Array) -> tuple[Array, Array]:
     """The box of s' for predictions in a box (..., n): discrete states rounded, state bounds applied."""
+    low, high = rounded_box(problem, lower, upper)
+    declared_low, declared_high = problem.box(problem.states)
+    return np.maximum(low, declared_low), np.minimum(high, declared_high)
+
+
+def rounded_box(problem: Problem, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """The box of predictions in a box (..., n) after the discrete states are rounded."""
     low = np.where(problem.discrete_states, np.floor(lower + 0.5 - 1e-6), lower)
     high = np.where(problem.discrete_states, np.floor(upper + 0.5 + 1e-6), upper)
     low = np.where(problem.boolean_states, np.clip(low, 0.0, 1.0), low)
     high = np.where(problem.boolean_states, np.clip(high, 0.0, 1.0), high)
-    declared_low, declared_high = problem.box(problem.states)
-    return np.maximum(low, declared_low), np.minimum(high, declared_high)
+    return low, high
 
 
 def _next_box(problem: Problem, t: int, step: StepBounds) -> tuple[Array, Array]:

@@ -24,11 +24,10 @@ from numpy.typing import NDArray
 
 from reluplan.bounds.lp import round_discrete
 from reluplan.bounds.reach import HorizonBounds
-from reluplan.bounds.spans import Span, copied, equal_steps, narrow, window_hull, window_problem, windows_ending_at
+from reluplan.bounds.spans import Span, Window, copied, cut_window, equal_steps, narrow, windows_ending_at
 from reluplan.bounds.sweep import sweep
 from reluplan.bounds.witnesses import Witnesses, find_witnesses
 from reluplan.errors import InfeasibleError
-from reluplan.milp.unroll import PlanModel, unroll
 from reluplan.problem import Problem
 from reluplan.solvers.base import SolveOptions, SolveResult, SolveStatus
 from reluplan.solvers.margin import bound_margin
@@ -75,21 +74,12 @@ def sharpen(
     return bounds
 
 
-@dataclass(frozen=True, eq=False)
-class _Window:
-    """The last step of a span's windows."""
-
-    span: Span
-    problem: Problem
-    bounds: HorizonBounds
+class _LastStep(Window):
+    """A window whose last step is asked about."""
 
     def __str__(self) -> str:
         last, length = self.span.end, self.span.length
         return f"step {last}" if length == 1 else f"steps {last - length + 1} to {last}"
-
-    @cached_property
-    def plan_model(self) -> PlanModel:
-        return unroll(self.problem, self.bounds)
 
     @cached_property
     def preactivations(self) -> tuple[Array, Array]:
@@ -103,7 +93,7 @@ class _Question:
     gain: what may be expected, from 0 to 1, times the number of windows that an answer serves.
     """
 
-    window: _Window
+    window: _LastStep
     kind: Literal["state", "unit"]
     index: int
     sign: float
@@ -160,14 +150,14 @@ def _questions(
     for span in spans:
         if time.monotonic() > deadline:
             break
-        hull = window_hull(bounds, span)
-        window = _Window(span, window_problem(problem, hull, span), hull)
-        seen = find_witnesses(window.problem, hull, SAMPLES, rng)
+        cut = cut_window(problem, bounds, span)
+        window = _LastStep(span, cut.problem, cut.bounds)
+        seen = find_witnesses(window.problem, window.bounds, SAMPLES, rng)
         questions += [*_about_units(window, seen), *_about_states(window, seen)]
     return sorted(questions, key=lambda question: -question.gain)
 
 
-def _about_units(window: _Window, seen: Witnesses) -> Iterator[_Question]:
+def _about_units(window: _LastStep, seen: Witnesses) -> Iterator[_Question]:
     """Units never seen on or never seen off; the further from it, compared with the bound, the likelier a proof."""
     lower, upper = window.bounds.unit_lower[-1], window.bounds.unit_upper[-1]
     for unit in np.flatnonzero(window.bounds.unstable[-1]).tolist():
@@ -178,7 +168,7 @@ def _about_units(window: _Window, seen: Witnesses) -> Iterator[_Question]:
                 yield _Question(window, "unit", unit, sign, share * window.span.count)
 
 
-def _about_states(window: _Window, seen: Witnesses) -> Iterator[_Question]:
+def _about_states(window: _LastStep, seen: Witnesses) -> Iterator[_Question]:
     lower, upper = window.bounds.state_lower[-1], window.bounds.state_upper[-1]
     for i in np.flatnonzero((seen.state_largest > seen.state_least) & np.isfinite(upper - lower)).tolist():
         width = upper[i] - lower[i]

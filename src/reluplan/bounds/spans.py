@@ -5,20 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan.bounds.interval import uncrossed
 from reluplan.bounds.reach import HorizonBounds
-from reluplan.errors import InfeasibleError
+from reluplan.milp.unroll import PlanModel, unroll
 from reluplan.problem import Problem
 
 Array = NDArray[np.float64]
 STATE_FIELDS = ("state_lower", "state_upper", "auxiliary_lower", "auxiliary_upper")
 """The fields of HorizonBounds with one entry more than there are steps."""
-
-CROSSING = 1e-6
-"""Proven sides that cross by this much, relative to their size, do so by rounding."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +60,32 @@ def windows_ending_at(runs: Sequence[Span], length: int) -> list[Span]:
     return spans
 
 
-def window_problem(problem: Problem, hull: HorizonBounds, span: Span) -> Problem:
-    """The problem of one window of a span, which begins anywhere in the hull's first box.
+@dataclass(frozen=True, eq=False)
+class Window:
+    """A span with the one small problem that contains each of its windows.
+
+    problem: horizon `length`, from the box of the first state; the goal only where the window ends at the horizon.
+    bounds: the hull of the windows' proven boxes.
+    """
+
+    span: Span
+    problem: Problem
+    bounds: HorizonBounds
+
+    @cached_property
+    def plan_model(self) -> PlanModel:
+        return unroll(self.problem, self.bounds)
+
+
+def cut_window(problem: Problem, bounds: HorizonBounds, span: Span) -> Window:
+    """The window of a problem, which begins anywhere in its first box.
 
     Only the first window starts at I, and only one that ends at the horizon knows G: G cuts plans at the last step
     alone, so a window that is repeated, or ends earlier, must do without it.
     """
+    hull = window_hull(bounds, span)
     is_first, is_last = span.first == 0 and span.count == 1, span.end == problem.horizon and span.count == 1
-    return dataclasses.replace(
+    window = dataclasses.replace(
         problem,
         horizon=span.length,
         initial_lower=hull.state_lower[0],
@@ -76,6 +93,7 @@ def window_problem(problem: Problem, hull: HorizonBounds, span: Span) -> Problem
         initial_constraints=problem.initial_constraints if is_first else (),
         goal=problem.goal if is_last else (),
     )
+    return Window(span, window, hull)
 
 
 def window_hull(bounds: HorizonBounds, span: Span) -> HorizonBounds:
@@ -114,11 +132,4 @@ def narrow_in_place(bounds: HorizonBounds, span: Span, window: HorizonBounds) ->
         for offset in range(len(new_lower)):  # windows may overlap, but not at the same offset
             steps = starts + offset
             low, high = np.maximum(lower[steps], new_lower[offset]), np.minimum(upper[steps], new_upper[offset])
-            lower[steps], upper[steps] = _uncrossed(low, high)
-
-
-def _uncrossed(lower: Array, upper: Array) -> tuple[Array, Array]:
-    """Proven sides may cross by a rounding error, which is undone; by more, and nothing is left between them."""
-    if (lower > upper + CROSSING * np.maximum(1.0, np.abs(upper))).any():
-        raise InfeasibleError("no value is left for a variable")
-    return np.minimum(lower, upper), np.maximum(lower, upper)
+            lower[steps], upper[steps] = uncrossed(low, high)

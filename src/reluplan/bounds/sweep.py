@@ -10,11 +10,10 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.bounds.reach import HorizonBounds, predicted_box
-from reluplan.bounds.spans import Span, copied, narrow_in_place, window_hull, window_problem
+from reluplan.bounds.reach import HorizonBounds, rounded_box
+from reluplan.bounds.spans import Span, Window, copied, cut_window, narrow_in_place
 from reluplan.bounds.tighten import tighten_window
 from reluplan.errors import InfeasibleError
-from reluplan.milp.unroll import unroll
 from reluplan.problem import Problem
 
 Array = NDArray[np.float64]
@@ -67,40 +66,36 @@ class _Sweeping:
                 self.waiting[:] = False
 
     def _visit(self, t: int) -> None:
-        before = window_hull(self.bounds, Span(t, 1))
+        step = cut_window(self.problem, self.bounds, Span(t, 1))
         try:
-            found = self._tightened(t, before)
-            narrow_in_place(self.bounds, Span(t, 1), found)
+            found = self._tightened(step)
+            narrow_in_place(self.bounds, step.span, found)
         except InfeasibleError as error:
             raise InfeasibleError(
-                f"{self.problem.source}: no plan exists: at step {t + 1} no state and action within the proven bounds "
-                f"leads on to the goal and the state bounds ({error})"
+                f"at step {t + 1} no state and action within the proven bounds leads on to the goal and the state "
+                f"bounds ({error})"
             ) from None
-        shrunk = _shrunk(before, found)
+        shrunk = _shrunk(step.bounds, found)
         if shrunk[0] and t > 0:
             self.waiting[t - 1] = True
         if shrunk[1] and t + 1 < self.bounds.horizon:
             self.waiting[t + 1] = True
 
-    def _tightened(self, t: int, hull: HorizonBounds) -> HorizonBounds:
+    def _tightened(self, step: Window) -> HorizonBounds:
         """The boxes of a step after its LPs; those of a step like it, if there was one."""
-        window = window_problem(self.problem, hull, Span(t, 1))
-        special = bytes([bool(window.initial_constraints), bool(window.goal)])
-        key = special + b"".join(getattr(hull, field.name).tobytes() for field in dataclasses.fields(hull))
+        before = step.bounds
+        special = bytes([bool(step.problem.initial_constraints), bool(step.problem.goal)])
+        key = special + b"".join(getattr(before, field.name).tobytes() for field in dataclasses.fields(before))
         if key not in self._cache:
-            model = unroll(window, hull)
-            found = self._cache[key] = tighten_window(model, model.model, hull, self.deadline)
-            paid = _shrunk(hull, found).any() or found.unstable.sum() < hull.unstable.sum()
-            self._fruitless = 0 if paid else self._fruitless + 1
+            found = tighten_window(step.plan_model, step.plan_model.model, before, self.deadline)
+            paid = _shrunk(before, found).any() or found.unstable.sum() < before.unstable.sum()
+            self._cache[key], self._fruitless = found, 0 if paid else self._fruitless + 1
         return self._cache[key]
 
 
 def _is_cut(problem: Problem, bounds: HorizonBounds) -> NDArray[np.bool_]:
     """Which steps have an image that reaches clearly beyond the box of the next state, shape (H,)."""
-    declared = dataclasses.replace(
-        problem, states=tuple(dataclasses.replace(v, lower=-np.inf, upper=np.inf) for v in problem.states)
-    )
-    low, high = predicted_box(declared, bounds.output_lower, bounds.output_upper)
+    low, high = rounded_box(problem, bounds.output_lower, bounds.output_upper)
     inside_low, inside_high = bounds.state_lower[1:], bounds.state_upper[1:]
     with np.errstate(invalid="ignore"):
         least = CLEARLY * (inside_high - inside_low) + 1e-9

@@ -8,11 +8,14 @@ sharpening  `bounds.sharpen`: MILPs of steps and windows for what is still loose
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from reluplan.bounds.reach import HorizonBounds, reachable_bounds
 from reluplan.bounds.sharpen import sharpen
 from reluplan.bounds.sweep import sweep
 from reluplan.errors import InfeasibleError
+from reluplan.methods.options import PlanOptions
 from reluplan.run import Run
 from reluplan.solvers.pool import WorkerPool
 
@@ -35,7 +38,7 @@ def bound_steps(run: Run) -> HorizonBounds:
 
 def sweep_steps(run: Run, bounds: HorizonBounds) -> HorizonBounds:
     """Bounds that also know what comes after a step."""
-    with run.stage("bounds"):
+    with run.stage("bounds"), _infeasibility(run):
         swept = sweep(run.problem, bounds, _deadline(run, SWEEP_SHARE, LONGEST_SWEEP))
         before, after = int(bounds.unstable.sum()), int(swept.unstable.sum())
         if after < before:
@@ -47,12 +50,23 @@ def sharpen_steps(run: Run, bounds: HorizonBounds, pool: WorkerPool, seed: int) 
     """What MILPs make of the bounds; worth it before a model over all steps is solved, unless it is tiny."""
     if int(bounds.unstable.sum()) <= FEW_UNSTABLE:
         return bounds
-    with run.stage("sharpen"):
-        deadline = _deadline(run, SHARPEN_SHARE, LONGEST_SHARPENING)
-        try:
-            return sharpen(run.problem, bounds, pool, deadline, seed, run.tell)
-        except InfeasibleError as error:
-            raise InfeasibleError(f"{run.problem.source}: no plan exists: {error}") from None
+    with run.stage("sharpen"), _infeasibility(run):
+        return sharpen(run.problem, bounds, pool, _deadline(run, SHARPEN_SHARE, LONGEST_SHARPENING), seed, run.tell)
+
+
+def refine_steps(run: Run, bounds: HorizonBounds, options: PlanOptions) -> HorizonBounds:
+    """Both, for methods that solve nothing but the whole model."""
+    with WorkerPool(options.solver, options.thread_count) as pool:
+        return sharpen_steps(run, sweep_steps(run, bounds), pool, options.seed)
+
+
+@contextmanager
+def _infeasibility(run: Run) -> Iterator[None]:
+    """What has no solution within bounds of all plans is no plan's, and the error says so."""
+    try:
+        yield
+    except InfeasibleError as error:
+        raise InfeasibleError(f"{run.problem.source}: no plan exists: {error}") from None
 
 
 def _deadline(run: Run, share: float, longest: float) -> float:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from reluplan.bounds.reach import HorizonBounds
 from reluplan.bounds.spans import equal_steps
-from reluplan.methods.bounding import bound_steps, sharpen_steps, sweep_steps
+from reluplan.methods.bounding import bound_steps, refine_steps
 from reluplan.methods.options import PlanOptions
 from reluplan.methods.whole_model import solve_whole_model
 from reluplan.potentials.compute import compute_potentials, tell_rounds
 from reluplan.potentials.generate import PotentialSettings
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.run import Run
-from reluplan.solvers.pool import WorkerPool
 
 POTENTIALS_SHARE = 0.3
 """At most this share of the time that is left after the bounds goes into reward potentials."""
@@ -25,9 +24,7 @@ def plan_with_potentials(run: Run, options: PlanOptions) -> None:
     bounds = bound_steps(run)  # potentials hold for every goal and horizon, and so must the bounds that they rest on
     with run.stage("potentials"):
         run.potentials = options.potentials or _compute_potentials(run, bounds, options)
-    with WorkerPool(options.solver, options.thread_count) as pool:
-        bounds = sharpen_steps(run, sweep_steps(run, bounds), pool, options.seed)
-    solve_whole_model(run, bounds, options)
+    solve_whole_model(run, refine_steps(run, bounds, options), options)
 
 
 def _compute_potentials(run: Run, bounds: HorizonBounds, options: PlanOptions) -> PotentialSet:

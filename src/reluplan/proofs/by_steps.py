@@ -6,8 +6,7 @@ import time
 
 import numpy as np
 
-from reluplan.bounds.spans import equal_steps, window_hull, window_problem
-from reluplan.milp.unroll import unroll
+from reluplan.bounds.spans import cut_window, equal_steps
 from reluplan.proofs.knowledge import Knowledge
 from reluplan.solvers.lp import PersistentLp
 
@@ -26,8 +25,7 @@ class StepProof:
         for span in equal_steps(bounds):
             if time.monotonic() > deadline:
                 return
-            hull = window_hull(bounds, span)
-            model = unroll(window_problem(known.problem, hull, span), hull).model
+            model = cut_window(known.problem, bounds, span).plan_model.model
             best = PersistentLp(model).maximum(np.arange(model.column_count), model.objective)
             rewards += [best + model.offset] * span.count
         known.offer(float(np.sum(rewards)), 1e-9 * float(np.abs(rewards).sum()), "single steps")

@@ -10,10 +10,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan.bounds.interval import CROSSING
 from reluplan.bounds.reach import HorizonBounds
-from reluplan.bounds.spans import CROSSING, Span, window_hull, window_problem
+from reluplan.bounds.spans import Span, Window, cut_window
 from reluplan.milp.model import Index, Model, ModelBuilder
-from reluplan.milp.unroll import PlanModel, unroll
 from reluplan.problem import Problem
 from reluplan.proofs.kinks import add_kinks, features
 from reluplan.simulate import Trajectory
@@ -22,23 +22,14 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
-    """A span with the one small problem that contains each of its windows.
+class Piece(Window):
+    """A window with values of its first and of its end state.
 
-    problem: horizon `length`, from the box of the first state; the goal only where the window ends at the horizon.
-    bounds: the hull of the windows' proven boxes. start_kinks, end_kinks: where the values of the first and of the end
-    state have their kinks, (n,), −inf for none.
+    start_kinks, end_kinks: where these have their kinks, (n,), −inf for none.
     """
 
-    span: Span
-    problem: Problem
-    bounds: HorizonBounds
     start_kinks: Array
     end_kinks: Array
-
-    @cached_property
-    def plan_model(self) -> PlanModel:
-        return unroll(self.problem, self.bounds)
 
     @cached_property
     def _valued(self) -> _ValuedModel:
@@ -131,10 +122,9 @@ class Windows:
 
 def cut_piece(problem: Problem, bounds: HorizonBounds, span: Span, kinks: tuple[Array, Array] | None = None) -> Piece:
     """The piece of a problem; kinks: of the values of its first and of its end state."""
-    hull = window_hull(bounds, span)
-    window = window_problem(problem, hull, span)
+    window = cut_window(problem, bounds, span)
     none = np.full(len(problem.states), -np.inf)
-    return Piece(span, window, hull, *(kinks or (none, none)))
+    return Piece(span, window.problem, window.bounds, *(kinks or (none, none)))
 
 
 def cut_pieces(problem: Problem, bounds: HorizonBounds, spans: Sequence[Span], plan: Trajectory) -> tuple[Piece, ...]:
