@@ -16,7 +16,7 @@ import pytest
 from brute_force import optimum
 from random_problems import random_network, random_problem
 from reluplan.bounds.reach import reachable_bounds
-from reluplan.check import TOLERANCE, check
+from reluplan.check import check
 from reluplan.expression import Constraint
 from reluplan.methods import auto
 from reluplan.network import ReluNetwork
@@ -31,6 +31,7 @@ from reluplan.result import PlanResult
 from reluplan.run import Clock, Event, Run
 from reluplan.simulate import simulate
 from reluplan.solvers.pool import WorkerPool
+from reluplan.tolerance import TOLERANCE
 
 
 @pytest.fixture

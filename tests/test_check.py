@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from random_problems import random_problem
-from reluplan.check import TOLERANCE, Violation, check
+from reluplan.check import Violation, check
 from reluplan.expression import Constraint, Scope, parse_constraints
 from reluplan.network import ReluNetwork
 from reluplan.piecewise import PiecewiseLinear
 from reluplan.problem import Problem, Variable
 from reluplan.simulate import Trajectory, simulate
+from reluplan.tolerance import TOLERANCE
 
 HORIZON = 4
 STATES = (
@@ -87,8 +88,8 @@ def test_a_valid_plan_has_no_violation() -> None:
     assert report.ok
     assert report.max_violation == 0.0
     assert report.violations == ()
-    # Initial values, bounds of all variables, integrality, and the rows of C, I and G.
-    assert report.constraint_count == 5 + 8 + 3 + 2 + 1 + 2
+    # Initial values, bounds of all variables, integrality, rounding ties, and the rows of C, I and G.
+    assert report.constraint_count == 5 + 8 + 3 + 2 + 2 + 1 + 2
 
 
 @quick

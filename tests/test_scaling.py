@@ -28,7 +28,7 @@ def test_values_are_the_same_and_the_way_back_is_exact(seed: int, spread: float)
         x = rng.normal(size=model.column_count) * 10.0 ** rng.uniform(-9, 9, model.column_count)
         z = scaled.to_scaled(x)
         np.testing.assert_array_equal(scaled.from_scaled(z), x)
-        assert scaled.model.value(z) == model.value(x)
+        assert scaled.from_scaled_value(scaled.model.value(z)) == model.value(x)
     np.testing.assert_array_equal(scaled.from_scaled(scaled.model.column_upper), model.column_upper)
 
 
@@ -36,8 +36,11 @@ def test_values_are_the_same_and_the_way_back_is_exact(seed: int, spread: float)
 @given(seed=seeds)
 def test_the_optimum_is_the_same(seed: int) -> None:
     model = random_model(seed)
-    best, scaled_best = optimum(model), optimum(scale_model(model, 1e-9).model)
-    assert scaled_best == (None if best is None else pytest.approx(best, abs=1e-6))
+    scaled = scale_model(model, 1e-9)
+    best, scaled_best = optimum(model), optimum(scaled.model)
+    assert (best is None) == (scaled_best is None)
+    if best is not None and scaled_best is not None:
+        assert scaled.from_scaled_value(scaled_best) == pytest.approx(best, abs=1e-6)
 
 
 @given(seed=seeds, spread=st.sampled_from([0.0, 3.0, 12.0]))

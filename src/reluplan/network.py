@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -122,6 +123,13 @@ class ReluNetwork:
         pre = np.concatenate([p for p, _ in hidden], axis=-1) if hidden else outputs[..., :0]
         return pre, outputs
 
+    def exact_output(self, inputs: Array, index: int) -> Fraction:
+        """f_index(x) in rational arithmetic, for one finite input (input_count,): for decisions that hang on a bit."""
+        values = [Fraction(value) for value in inputs.tolist()]
+        for layer in self.hidden:
+            values += [max(Fraction(0), _exact_row(row, bias, values)) for row, bias in _rows(layer)]
+        return _exact_row(self.output.weights[index].tolist(), float(self.output.bias[index]), values)
+
     def _propagate(self, inputs: Array) -> Iterator[tuple[Array, Array]]:
         """Yield (pre-activation, everything before it) for each hidden layer, then for the output."""
         if inputs.shape[-1] != self.input_count:
@@ -140,3 +148,13 @@ class ReluNetwork:
             digest.update((layer.weights + 0.0).tobytes())  # + 0.0 makes a negative zero equal to zero
             digest.update((layer.bias + 0.0).tobytes())
         return digest.hexdigest()
+
+
+def _rows(layer: Layer) -> Iterator[tuple[list[float], float]]:
+    """Each unit's weights and bias as plain numbers."""
+    return zip(layer.weights.tolist(), layer.bias.tolist(), strict=True)
+
+
+def _exact_row(weights: Sequence[float], bias: float, values: Sequence[Fraction]) -> Fraction:
+    products = (Fraction(w) * value for w, value in zip(weights, values, strict=True) if w)
+    return sum(products, Fraction(bias))

@@ -14,11 +14,12 @@ from reluplan.milp.unroll import PlanModel
 from reluplan.simulate import Trajectory, simulate
 from reluplan.solvers.base import SolveOptions
 from reluplan.solvers.highs import HighsSolver
+from reluplan.solvers.scaling import column_sizes, is_wide, row_sizes
 
 Array = NDArray[np.float64]
 
 MARGINS = (0.0, 1e-6, 1e-5, 1e-4)
-"""How far a repair moves constraints inward, least first."""
+"""How far a repair moves constraints inward, relative to what is smaller than one, least first."""
 
 
 def extract(plan_model: PlanModel, x: Array) -> Trajectory:
@@ -36,8 +37,9 @@ def repairs(plan_model: PlanModel, x: Array, deadline: float) -> Iterator[Trajec
 
     With every integer column fixed the model is an LP without big-M leaks: its optimum is the best plan of that
     pattern. First the solver's own integers, then those of the simulated trajectory; constraints and roundings move
-    inward by growing margins, so that what was feasible within tolerances is feasible when simulated. Ends at the
-    deadline (of time.monotonic); a Ctrl-C during an LP is raised.
+    inward by growing margins, so that what was feasible within tolerances is feasible when simulated. Integers of wide
+    range stay free, and rows move inward by what rounding them may change. Ends at the deadline (of time.monotonic); a
+    Ctrl-C during an LP is raised.
     """
     simulated = plan_model.assignment(extract(plan_model, x))
     for margin in MARGINS:
@@ -62,18 +64,21 @@ def _into_domain(plan_model: PlanModel, values: Array, actions: bool) -> Array:
 
 def _fixed_pattern(plan_model: PlanModel, x: Array, margin: float) -> Model:
     """The model with integers fixed as in x, and state bounds and inner rows moved inward by the margin."""
-    model = plan_model.model
+    model, wide = plan_model.model, is_wide(plan_model.model)
     lower, upper = model.column_lower.copy(), model.column_upper.copy()
-    lower[model.integer] = upper[model.integer] = np.round(x[model.integer])
+    fixed = model.integer & ~wide
+    lower[fixed] = upper[fixed] = np.round(x[fixed])
     states = plan_model.states[1:].ravel()
-    movable = ~model.integer[states] & (upper[states] - lower[states] > 2 * margin)
-    lower[states[movable]] += margin
-    upper[states[movable]] -= margin
+    inward = margin * np.minimum(1.0, column_sizes(model)[states])
+    movable = ~model.integer[states] & (upper[states] - lower[states] > 2 * inward)
+    lower[states[movable]] += inward[movable]
+    upper[states[movable]] -= inward[movable]
     row_lower, row_upper = model.row_lower.copy(), model.row_upper.copy()
     inner = plan_model.inner_rows
-    rows = inner[row_upper[inner] - row_lower[inner] > 2 * margin]
-    row_lower[rows] += margin
-    row_upper[rows] -= margin
+    inward = margin * np.minimum(1.0, row_sizes(model)[inner]) + 0.5 * (abs(model.matrix) @ wide)[inner]
+    movable = row_upper[inner] - row_lower[inner] > 2 * inward
+    row_lower[inner[movable]] += inward[movable]
+    row_upper[inner[movable]] -= inward[movable]
     return dataclasses.replace(
         model,
         column_lower=lower,

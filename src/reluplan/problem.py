@@ -16,9 +16,13 @@ from reluplan.errors import InputError
 from reluplan.expression import Constraint
 from reluplan.network import ReluNetwork
 from reluplan.piecewise import PiecewiseLinear
+from reluplan.tolerance import ROUNDING, Tolerances, largest_size, tolerance_for
 
 Array = NDArray[np.float64]
 Kind = Literal["continuous", "integer", "boolean"]
+
+LARGEST_TIE_DISTANCE = 1e-2
+"""Integers so large that their distance from rounding ties would exceed this have none."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,8 @@ class Problem:
     goal: G, over the final state and its auxiliaries, at the positions of s and x.
     initial_constraints: rows of I beside the box [initial_lower, initial_upper], at the positions of s and x.
     State and auxiliary bounds hold at every t = 1..H+1, action bounds at every t = 1..H.
+    tie_distance: plans, and so bounds, leave out predictions of discrete states that are rounded down although they are
+    this close to a tie, relative to max(1, size of the state): there the last bit would decide.
 
     >>> problem = Problem.load("examples/tanks/problem.toml")
     >>> [action.name for action in problem.actions]
@@ -104,6 +110,7 @@ class Problem:
     initial_constraints: tuple[Constraint, ...] = ()
     goal: tuple[Constraint, ...] = ()
     source: str = "problem"
+    tie_distance: float = 1e-6
 
     @classmethod
     def load(cls, path: str | Path) -> Problem:
@@ -138,6 +145,43 @@ class Problem:
     @cached_property
     def boolean_states(self) -> NDArray[np.bool_]:
         return np.array([v.kind == "boolean" for v in self.states], dtype=bool)
+
+    @cached_property
+    def tolerances(self) -> Tolerances:
+        """How much each constraint may be violated: relative to the size that its data have by the declared bounds."""
+        lower, upper = self._declared_box
+        sizes = largest_size(lower, upper)
+        initial = largest_size(self.initial_lower, self.initial_upper)
+        states = largest_size(*self.box(self.states))
+        states = np.where(np.isfinite(states), np.maximum(states, initial), initial)
+
+        def of_rows(rows: Sequence[Constraint]) -> Array:
+            ends = [np.abs(row.function.bounds(lower[None], upper[None])) for row in rows]
+            values = np.array([max(low[0], high[0]) for low, high in ends], dtype=np.float64)
+            terms = np.array([sizes[row.function.support()].max(initial=0.0) for row in rows], dtype=np.float64)
+            largest = np.where(np.isfinite(terms), terms, 0.0)
+            return np.maximum(tolerance_for(values), ROUNDING * largest)
+
+        return Tolerances(
+            tolerance_for(states),
+            tolerance_for(largest_size(*self.box(self.actions))),
+            tolerance_for(largest_size(*self.box(self.auxiliaries))),
+            of_rows(self.constraints),
+            of_rows(self.initial_constraints),
+            of_rows(self.goal),
+        )
+
+    @cached_property
+    def _declared_box(self) -> tuple[Array, Array]:
+        """The declared bounds of w = (s, a, x, s', x')."""
+        return self.box(self.input_variables + self.states + self.auxiliaries)
+
+    @cached_property
+    def tie_distances(self) -> Array:
+        """τ of every state: a prediction p is rounded down to k only if p <= k + 1/2 − τ; zero for continuous ones."""
+        size = largest_size(*self.box(self.states))
+        distance = self.tie_distance * np.maximum(1.0, np.where(np.isfinite(size), size, 1.0))
+        return np.where(self.discrete_states & (distance <= LARGEST_TIE_DISTANCE), distance, 0.0)
 
     def next_states(self, inputs: Array) -> Array:
         """s' for inputs (s, a, x) of shape (..., input_count).

@@ -12,13 +12,13 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from reluplan.check import TOLERANCE
 from reluplan.dynamics import compose_dynamics
 from reluplan.errors import InputError
 from reluplan.expression import Constraint, Scope, did_you_mean, parse_constraints, parse_expression
 from reluplan.network import ReluNetwork
 from reluplan.piecewise import PiecewiseLinear
 from reluplan.problem import Kind, Problem, StepLayout, Variable
+from reluplan.tolerance import TOLERANCE
 
 TOP_KEYS = {
     "name", "horizon", "reward", "constraints", "goal", "initial", "constants",

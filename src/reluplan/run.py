@@ -56,8 +56,8 @@ class Clock:
 class Run:
     """Collects plans and bounds from every stage; only checked plans and proven bounds come in.
 
-    The bound margin: each accepted bound b is stored as b + margin, margin at least 1e-6 · max(1, |b|), which covers
-    the tolerances of the LP solves behind it.
+    The bound margin: each accepted bound b is stored as b + margin; the margin is that of its proof, and at least
+    1e-6 · |b|.
     """
 
     problem: Problem
@@ -141,11 +141,11 @@ class Run:
     def offer_bound(self, value: float, source: str, margin: float = 0.0) -> bool:
         """Accept a proven upper bound of the optimal reward if it is better than the best; True if so.
 
-        margin: the error that the proof may carry, if that is more than 1e-6 · max(1, |value|).
+        margin: the error that the proof may carry, if that is more than 1e-6 · |value|.
         """
         if math.isnan(value) or math.isinf(value):
             return False
-        margin = max(margin, RELATIVE_MARGIN * max(1.0, abs(value)))
+        margin = max(margin, RELATIVE_MARGIN * abs(value))
         if value + margin >= self.bound:
             return False
         before = self.bound, self.bound_margin
@@ -163,7 +163,7 @@ class Run:
         if self.reward is None or self.reward <= self.bound:
             return True
         excess = self.reward - self.bound
-        explained = self.bound_margin if self.max_violation <= 1e-9 else EXPLAINED * max(1.0, abs(self.reward))
+        explained = 0.0 if self.max_violation == 0.0 else EXPLAINED * abs(self.reward)
         if excess <= max(explained, self.bound_margin):
             self.bound = self.reward
             return True

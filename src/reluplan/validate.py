@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.check import TOLERANCE, CheckReport, check
+from reluplan.check import CheckReport, check
 from reluplan.errors import InputError
 from reluplan.problem import Problem
 from reluplan.simulate import Trajectory, step_vectors
 from reluplan.simulators.base import Simulator
 from reluplan.simulators.limits import ActionLimits, Box
 from reluplan.simulators.matching import match_names
+from reluplan.tolerance import TOLERANCE
 
 Array = NDArray[np.float64]
 
@@ -73,9 +74,7 @@ class ValidationReport:
             ],
             "max_violation": _finite(self.check.max_violation),
             "violations": [
-                {"constraint": v.constraint, "step": v.step, "amount": _finite(v.amount)}
-                for v in self.check.violations
-                if v.amount > TOLERANCE
+                {"constraint": v.constraint, "step": v.step, "amount": _finite(v.amount)} for v in self.check.broken
             ],
             "clipped_steps": list(self.clipped_steps),
             "largest_clip": self.largest_clip,
@@ -97,7 +96,7 @@ def validate(problem: Problem, trajectory: Trajectory, simulator: Simulator, see
     with np.errstate(over="ignore", invalid="ignore"):
         steps = step_vectors(states, actions, trajectory.auxiliaries)
         true = Trajectory(states, actions, trajectory.auxiliaries, problem.reward.evaluate(steps))
-        checked = check(problem, true)
+        checked = check(problem, true, is_predicted=False)
     clips = np.abs(actions - trajectory.actions).max(axis=1, initial=0.0)
     paid = float(np.sum(run.rewards))
     return ValidationReport(

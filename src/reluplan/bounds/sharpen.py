@@ -30,7 +30,6 @@ from reluplan.bounds.witnesses import Witnesses, find_witnesses
 from reluplan.errors import InfeasibleError
 from reluplan.problem import Problem
 from reluplan.solvers.base import SolveOptions, SolveResult, SolveStatus
-from reluplan.solvers.margin import bound_margin
 from reluplan.solvers.pool import Job, WorkerPool
 
 Array = NDArray[np.float64]
@@ -132,8 +131,7 @@ class _Question:
         """The side that the result proves, if it is better than the one known."""
         if result.status is SolveStatus.INFEASIBLE:
             raise InfeasibleError(f"a MILP proved that no plan satisfies all constraints at {self.window}")
-        margin = bound_margin(result.dual_bound, self.window.plan_model.model.column_count)
-        return self.sign * min(self.sign * self.known, result.dual_bound + margin)
+        return self.sign * min(self.sign * self.known, result.proven_bound)
 
     def is_moved(self, side: float) -> bool:
         """Whether it was worth the question: the unit is stable, or the state's box clearly smaller."""

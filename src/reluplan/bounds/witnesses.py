@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.bounds.reach import HorizonBounds
-from reluplan.check import TOLERANCE
 from reluplan.problem import Problem, Variable
+from reluplan.tolerance import TOLERANCE
 
 Array = NDArray[np.float64]
 

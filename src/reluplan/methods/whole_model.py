@@ -21,7 +21,6 @@ from reluplan.problem import Problem
 from reluplan.run import Run
 from reluplan.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus
 from reluplan.solvers.isolated import IsolatedSolver
-from reluplan.solvers.margin import MARGIN_PER_COLUMN
 
 Array = NDArray[np.float64]
 
@@ -73,13 +72,12 @@ def solve_whole_model(
 
 def _solve(run: Run, plan_model: PlanModel, options: PlanOptions, time_limit: float, only_better: bool) -> SolveResult:
     """Run the solver in a process of its own, taking over plans and bounds as it reports them."""
-    margin = MARGIN_PER_COLUMN * plan_model.model.column_count
     known = run.reward if only_better and run.reward is not None else -math.inf
 
     def listen(progress: Progress) -> None:
         run.count_nodes(progress.open_nodes, progress.closed_nodes)
         if progress.bound is not None:
-            run.offer_bound(max(progress.bound, known), options.solver, margin)
+            run.offer_bound(max(progress.bound, known), options.solver, progress.margin)
         if progress.solution is not None:
             run.offer_plan(extract(plan_model, progress.solution), options.solver)
 
@@ -95,7 +93,7 @@ def _solve(run: Run, plan_model: PlanModel, options: PlanOptions, time_limit: fl
         ),
     )
     run.count_nodes(outcome.open_nodes, outcome.closed_nodes)
-    run.offer_bound(max(outcome.dual_bound, known), options.solver, margin)
+    run.offer_bound(max(outcome.dual_bound, known), options.solver, outcome.margin)
     run.interrupted = outcome.message == "interrupted"
     stopped = outcome.status in (SolveStatus.FEASIBLE, SolveStatus.NO_SOLUTION)
     if stopped and run.clock.remaining > 0.0 and math.isinf(time_limit):

@@ -167,9 +167,10 @@ def _link_states(
     """s' from the predictions p, of which low <= p <= high is proven; returns the rows of the continuous states (n,),
     -1 elsewhere, and the rows that round.
 
-    continuous: s' = p.   integer: −1/2 <= p − s' <= 1/2.
-    boolean: p <= 1/2 + (high − 1/2)⁺ s'  and  p >= 1/2 − (1/2 − low)⁺ (1 − s').
-    At a tie both roundings are allowed, which can only make the bound larger; the simulation decides.
+    continuous: s' = p.   integer: −1/2 <= p − s' <= 1/2 − τ.
+    boolean: p <= 1/2 − τ + (high − 1/2 + τ)⁺ s'  and  p >= 1/2 − (1/2 − low)⁺ (1 − s').
+    Halves are rounded up: what is rounded down keeps a distance τ (`Problem.tie_distances`) from the tie. With τ = 0
+    both roundings of a tie are allowed, which can only make the bound larger; the simulation decides.
     """
 
     def rows_for(which: NDArray[np.bool_], lower: Array, upper: Array, factor: Array, kind: str) -> Index:
@@ -185,11 +186,11 @@ def _link_states(
     ones, half, endless = np.ones(count), np.full(count, 0.5), np.full(count, np.inf)
     links = np.full(count, -1, dtype=np.int64)
     links[~discrete] = rows_for(~discrete, 0.0 * ones, 0.0 * ones, -ones, "next")
-    down = np.maximum(0.5 - low, 0.0)
+    down, ties = np.maximum(0.5 - low, 0.0), problem.tie_distances
     rounding = np.concatenate(
         [
-            rows_for(discrete & ~boolean, -half, half, -ones, "round"),
-            rows_for(boolean, -endless, half, -np.maximum(high - 0.5, 0.0), "true_if"),
+            rows_for(discrete & ~boolean, -half, half - ties, -ones, "round"),
+            rows_for(boolean, -endless, half - ties, -np.maximum(high - 0.5 + ties, 0.0), "true_if"),
             rows_for(boolean, 0.5 - down, endless, -down, "false_if"),
         ]
     )

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.check import TOLERANCE
 from reluplan.expression import Constraint
 from reluplan.primal.decisions import Decisions
 from reluplan.primal.rollout import Rollout, adjoint
@@ -23,7 +22,7 @@ HOPELESS = 1e30
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """Reward, total and largest violation of each plan of a batch, three arrays of shape (B,)."""
+    """Reward, total violation, and largest violation in units of its tolerance of each plan of a batch, all (B,)."""
 
     reward: Array
     violation: Array
@@ -32,7 +31,7 @@ class Score:
     @property
     def feasible(self) -> NDArray[np.bool_]:
         """Which plans keep every constraint within the tolerance of the check."""
-        fine: NDArray[np.bool_] = (self.worst <= TOLERANCE) & np.isfinite(self.reward)
+        fine: NDArray[np.bool_] = (self.worst <= 1.0) & np.isfinite(self.reward)
         return fine
 
     def merit(self, price: float) -> Array:
@@ -61,12 +60,13 @@ class Merit:
         with np.errstate(over="ignore", invalid="ignore"):
             w = rollout.step_vectors()
             reward = self.problem.reward.evaluate(w).sum(axis=1)
-            amounts = [
-                np.maximum(part, 0.0).reshape(rollout.decisions.count, -1)
-                for part in (*_outside(self.problem, rollout.states), *self._row_values(rollout, w))
-            ]
-        total = sum((part.sum(axis=1) for part in amounts), np.zeros(rollout.decisions.count))
-        worst = np.max([part.max(axis=1, initial=0.0) for part in amounts], axis=0)
+            parts = [(part, self.problem.tolerances.states) for part in _outside(self.problem, rollout.states)]
+            parts += self._row_values(rollout, w)
+            count = rollout.decisions.count
+            amounts = [np.maximum(part, 0.0).reshape(count, -1) for part, _ in parts]
+            shares = [np.maximum(part / tolerance, 0.0).reshape(count, -1) for part, tolerance in parts]
+        total = sum((part.sum(axis=1) for part in amounts), np.zeros(count))
+        worst = np.max([part.max(axis=1, initial=0.0) for part in shares], axis=0)
         return Score(reward, total, worst)
 
     def step_merit(self, rollout: Rollout) -> Array:
@@ -82,18 +82,24 @@ class Merit:
         """−price · violation of G at the last state of each plan, shape (B,)."""
         return -self.price * _total_violation(self.problem.goal, _state_vectors(self.problem, rollout, -1))
 
-    def _row_values(self, rollout: Rollout, w: Array) -> list[Array]:
+    def _row_values(self, rollout: Rollout, w: Array) -> list[tuple[Array, Array]]:
+        """The value of every row, and its tolerance."""
         return [
-            np.abs(value) if constraint.equality else value
-            for constraints, vectors in self._rows(rollout, w)
-            for constraint in constraints
+            (np.abs(value) if constraint.equality else value, tolerance)
+            for constraints, vectors, allowed in self._rows(rollout, w)
+            for constraint, tolerance in zip(constraints, allowed, strict=True)
             for value in [constraint.function.evaluate(vectors)]
         ]
 
-    def _rows(self, rollout: Rollout, w: Array) -> list[tuple[Sequence[Constraint], Array]]:
-        """C over every step, the rows of I over the first state, G over the last."""
-        first, last = (_state_vectors(self.problem, rollout, t) for t in (0, -1))
-        return [(self.problem.constraints, w), (self.problem.initial_constraints, first), (self.problem.goal, last)]
+    def _rows(self, rollout: Rollout, w: Array) -> list[tuple[Sequence[Constraint], Array, Array]]:
+        """C over every step, the rows of I over the first state, G over the last, each with their tolerances."""
+        problem, allowed = self.problem, self.problem.tolerances
+        first, last = (_state_vectors(problem, rollout, t) for t in (0, -1))
+        return [
+            (problem.constraints, w, allowed.constraints),
+            (problem.initial_constraints, first, allowed.initial_constraints),
+            (problem.goal, last, allowed.goal),
+        ]
 
     def gradient(self, rollout: Rollout) -> tuple[Score, Decisions]:
         """The scores, and the gradient of the merit of each plan with respect to its decisions."""
@@ -103,16 +109,16 @@ class Merit:
         edges = [np.zeros((count, layout.width)), np.zeros((count, layout.width))]
         total, worst = np.zeros(count), np.zeros(count)
         sums = [np.array(slopes), *edges]
-        for (constraints, vectors), target in zip(self._rows(rollout, w), sums, strict=True):
-            for constraint in constraints:
+        for (constraints, vectors, allowed), target in zip(self._rows(rollout, w), sums, strict=True):
+            for constraint, tolerance in zip(constraints, allowed, strict=True):
                 amount, slope = _violation(constraint, vectors)
                 target -= self.price * slope
                 total += amount.reshape(count, -1).sum(axis=1)
-                worst = np.maximum(worst, amount.reshape(count, -1).max(axis=1))
+                worst = np.maximum(worst, amount.reshape(count, -1).max(axis=1) / tolerance)
         below, above = _outside(problem, rollout.states)
         for part in (below, above):
             total += np.maximum(part, 0.0).sum(axis=(1, 2))
-            worst = np.maximum(worst, part.max(axis=(1, 2), initial=0.0))
+            worst = np.maximum(worst, (part / problem.tolerances.states).max(axis=(1, 2), initial=0.0))
         states, auxiliaries = np.zeros_like(rollout.states), np.zeros_like(rollout.decisions.auxiliaries)
         states[:] = self.price * ((below > 0.0).astype(float) - (above > 0.0))
         states[:, :-1] += sums[0][..., layout.states]

@@ -29,7 +29,6 @@ from reluplan.proofs.windows import plan_window, plan_windows, sample_windows
 from reluplan.simulate import Trajectory
 from reluplan.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus
 from reluplan.solvers.highs import HighsSolver
-from reluplan.solvers.margin import bound_margin
 from reluplan.solvers.pool import Job, WorkerPool
 
 Array = NDArray[np.float64]
@@ -192,11 +191,10 @@ class Decomposition:
         """Keep the bound and the cut of a solved window; True if it proved that there is no such window."""
         if result.status is SolveStatus.INFEASIBLE:
             return True
-        piece, bound = self.pieces[i], result.dual_bound
-        margin = bound_margin(bound, piece.plan_model.model.column_count)
         closed = result.status is SolveStatus.OPTIMAL
-        doubt = bound - (-math.inf if result.objective is None else result.objective)
-        key, found = self._key(i, values), WindowBound(bound + margin, margin, result.seconds, closed, doubt)
+        doubt = result.dual_bound - (-math.inf if result.objective is None else result.objective)
+        key = self._key(i, values)
+        found = WindowBound(result.proven_bound, result.margin, result.seconds, closed, doubt)
         self.known[key] = min(self.known.get(key, found), found, key=lambda part: part.bound)
         if result.solution is not None:
             self._cut(i, result.solution)

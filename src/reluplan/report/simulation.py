@@ -11,7 +11,6 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from reluplan.check import TOLERANCE
 from reluplan.files import write_atomically
 from reluplan.problem import Problem
 from reluplan.report.convergence import check_plot
@@ -56,7 +55,7 @@ def _notes(report: ValidationReport) -> Sequence[str]:
         )
     if report.ended_at is not None:
         lines.append(f"ended    the simulator called the episode over after step {report.ended_at}; run on regardless")
-    broken = [v for v in report.check.violations if v.amount > TOLERANCE]
+    broken = report.check.broken
     lines += [f"broken   step {v.step}: {v.constraint} by {v.amount:.3g}" for v in broken[:SHOWN_VIOLATIONS]]
     if len(broken) > SHOWN_VIOLATIONS:
         lines.append(f"         and {len(broken) - SHOWN_VIOLATIONS} more (see --json)")

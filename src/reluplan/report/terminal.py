@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from reluplan.check import TOLERANCE, CheckReport
+from reluplan.check import CheckReport
 from reluplan.plan_file import StoredPlan
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.problem import Problem
 from reluplan.result import PlanResult
 from reluplan.simulate import Trajectory
+from reluplan.tolerance import TOLERANCE
 
 STATUS_WORDS = {
     "optimal": "optimal: the plan is proven to be the best, within the gap",
@@ -52,11 +53,7 @@ def check_record(problem: Problem, report: CheckReport, trajectory: Trajectory, 
         "horizon": trajectory.horizon,
         "problem_horizon": problem.horizon,
         "constraints_checked": report.constraint_count,
-        "violations": [
-            {"constraint": v.constraint, "step": v.step, "amount": v.amount}
-            for v in report.violations
-            if v.amount > TOLERANCE
-        ],
+        "violations": [{"constraint": v.constraint, "step": v.step, "amount": v.amount} for v in report.broken],
     }
     if stored.rewards is not None:
         record["stated_reward"] = float(stored.rewards.sum())

@@ -14,11 +14,15 @@ import numpy as np
 from reluplan.errors import MissingExtraError, SolverError
 from reluplan.milp.model import Model
 from reluplan.solvers.base import Array, Progress, SolveOptions, SolveResult, SolveStatus
+from reluplan.solvers.margin import bound_margin
 from reluplan.solvers.monitor import INTERRUPTED, TIME_LIMIT, Monitor
 from reluplan.solvers.scaling import ScaledModel, scale_model, widen
 
 FEASIBILITY_TOLERANCE = 1e-7
 """For rows and integrality. The usual 1e-5..1e-6 for binaries, times a big-M, leaks through every "off" ReLU."""
+
+DUAL_TOLERANCE = 1e-9
+"""For the signs of reduced costs, where the solver lets us ask for it."""
 
 SMALLEST_GAP = 1e-9
 """A gap below this cannot be told from rounding; a smaller request is taken as this one."""
@@ -54,6 +58,7 @@ class Ending:
     verdict: Verdict = Verdict.NOTHING_SPECIAL
     solution: Array | None = None
     bound: float = math.inf
+    margin: float = 0.0
     open_nodes: int = 0
     closed_nodes: int = 0
     lp_iterations: int = 0
@@ -63,11 +68,13 @@ class Ending:
 class Adapter(ABC):
     """A solver behind the `Solver` interface: a subclass knows how to run it, all else is here.
 
-    smallest_entry: the solver takes matrix entries up to this size for zero.
+    smallest_entry: the solver takes matrix entries up to this size for zero. dual_tolerance: on the signs of reduced
+    costs in its LPs.
     """
 
     name: str
     smallest_entry: float
+    dual_tolerance: float = DUAL_TOLERANCE
 
     @abstractmethod
     def version(self) -> str:
@@ -90,14 +97,16 @@ class Adapter(ABC):
         _refuse_other_than_numbers(model)
         scaled = scale_model(model, self.smallest_entry)
         _refuse_other_than_numbers(scaled.model)
-        options = _scaled_options(scaled, options)
+        options = _scaled_options(self, scaled, options)
         monitor = Monitor(scaled.model, options)
         if model.column_count == 0:
             return empty_ending(model), monitor
         ending = self.run(scaled.model, options, monitor, tight)
         monitor.raise_error()
         solution = None if ending.solution is None else scaled.from_scaled(ending.solution)
-        return replace(ending, solution=solution), monitor
+        bound = scaled.from_scaled_value(ending.bound)
+        margin = bound_margin(scaled, bound, self.dual_tolerance)
+        return replace(ending, solution=solution, bound=bound, margin=margin), monitor
 
 
 def import_solver(package: str, solver_name: str) -> Any:
@@ -128,6 +137,11 @@ def solver_gap(options: SolveOptions) -> float:
     kept back because we recompute the objective from the solution, and so judge the gap with other rounding errors.
     """
     return 0.999 * max(options.gap, SMALLEST_GAP)
+
+
+def absolute_solver_gap(options: SolveOptions) -> float:
+    """The absolute gap to ask of the solver, in the units of its objective."""
+    return solver_gap(options) if options.absolute_gap is None else 0.999 * options.absolute_gap
 
 
 def solver_seed(options: SolveOptions) -> int:
@@ -176,6 +190,7 @@ def conclude(solver: Adapter, model: Model, options: SolveOptions, monitor: Moni
         closed_nodes=ending.closed_nodes,
         lp_iterations=ending.lp_iterations,
         message=_message(monitor, ending, finding),
+        margin=ending.margin if ending.verdict is Verdict.NOTHING_SPECIAL else 0.0,
     )
 
 
@@ -236,18 +251,21 @@ def _feasibility(solver: Adapter, model: Model, options: SolveOptions, monitor: 
     return ending
 
 
-def _scaled_options(scaled: ScaledModel, options: SolveOptions) -> SolveOptions:
-    """The options with a start, and a hook for solutions, in the units of the scaled model."""
+def _scaled_options(solver: Adapter, scaled: ScaledModel, options: SolveOptions) -> SolveOptions:
+    """The options with a start, the absolute gap, and a hook for progress, in the units of the scaled model."""
     start = None if options.start is None else scaled.to_scaled(options.start)
+    gap = scaled.to_scaled_value(max(options.gap, SMALLEST_GAP))
     on_progress = options.on_progress
-    if on_progress is None:
-        return replace(options, start=start)
 
     def report(progress: Progress) -> None:
+        assert on_progress is not None
         solution = None if progress.solution is None else scaled.from_scaled(progress.solution)
-        on_progress(replace(progress, solution=solution))
+        incumbent = None if progress.incumbent is None else scaled.from_scaled_value(progress.incumbent)
+        bound = None if progress.bound is None else scaled.from_scaled_value(progress.bound)
+        margin = 0.0 if bound is None else bound_margin(scaled, bound, solver.dual_tolerance)
+        on_progress(replace(progress, solution=solution, incumbent=incumbent, bound=bound, margin=margin))
 
-    return replace(options, start=start, on_progress=report)
+    return replace(options, start=start, absolute_gap=gap, on_progress=None if on_progress is None else report)
 
 
 def _refuse_other_than_numbers(model: Model) -> None:

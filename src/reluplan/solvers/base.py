@@ -28,7 +28,7 @@ class SolveStatus(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """A snapshot of a running solve. `solution` is set only when the incumbent is new."""
+    """A snapshot of a running solve. solution: only when the incumbent is new; margin: how wrong the bound may be."""
 
     seconds: float
     incumbent: float | None
@@ -36,6 +36,7 @@ class Progress:
     open_nodes: int
     closed_nodes: int
     solution: Array | None = None
+    margin: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,7 @@ class SolveOptions:
     """Limits and hooks of one solve.
 
     gap: stop when bound - objective <= gap * max(1, |objective|); below 1e-9 it is taken as 1e-9.
+    absolute_gap: the same for |objective| <= 1, in the units of a scaled objective; `gap` if None.
     start: a COMPLETE solution to begin from; adapters ignore it when the solver rejects it.
     on_progress: called from inside the solve, at most a few times a second and at every new incumbent.
     should_stop: polled often; True ends the solve with what is known so far.
@@ -50,6 +52,7 @@ class SolveOptions:
 
     time_limit: float = math.inf
     gap: float = 1e-4
+    absolute_gap: float | None = None
     threads: int = 1
     seed: int = 0
     start: Array | None = None
@@ -63,6 +66,7 @@ class SolveResult:
 
     objective: the model's objective at `solution`, recomputed from it.
     dual_bound: the solver's proven bound, untouched by us; +inf if it has none, and for INFEASIBLE and UNBOUNDED.
+    margin: how much too small it may be, see `margin`; proven_bound has it included.
     message: why the solve ended, in words; "interrupted" if and only if Ctrl-C ended it.
     """
 
@@ -75,6 +79,12 @@ class SolveResult:
     closed_nodes: int = 0
     lp_iterations: int = 0
     message: str = field(default="")
+    margin: float = 0.0
+
+    @property
+    def proven_bound(self) -> float:
+        """An upper bound of the model, whatever the solver's tolerances did."""
+        return self.dual_bound + self.margin
 
 
 class Solver(Protocol):

@@ -11,11 +11,13 @@ import numpy as np
 from reluplan.errors import SolverError
 from reluplan.milp.model import Model
 from reluplan.solvers.adapter import (
+    DUAL_TOLERANCE,
     FEASIBILITY_TOLERANCE,
     SOLVER_INFINITY,
     Adapter,
     Ending,
     Verdict,
+    absolute_solver_gap,
     import_solver,
     licence_error,
     proven_bound,
@@ -103,7 +105,8 @@ class _Run:
         parameters.threads.set(options.threads)
         parameters.randomseed.set(solver_seed(options))
         parameters.mip.tolerances.mipgap.set(solver_gap(options))
-        parameters.mip.tolerances.absmipgap.set(solver_gap(options))
+        parameters.mip.tolerances.absmipgap.set(absolute_solver_gap(options))
+        parameters.simplex.tolerances.optimality.set(DUAL_TOLERANCE)
         if tight:
             parameters.mip.tolerances.integrality.set(FEASIBILITY_TOLERANCE)
             parameters.simplex.tolerances.feasibility.set(FEASIBILITY_TOLERANCE)

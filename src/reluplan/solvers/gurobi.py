@@ -11,10 +11,12 @@ from scipy import sparse
 from reluplan.errors import SolverError
 from reluplan.milp.model import Model
 from reluplan.solvers.adapter import (
+    DUAL_TOLERANCE,
     FEASIBILITY_TOLERANCE,
     Adapter,
     Ending,
     Verdict,
+    absolute_solver_gap,
     import_solver,
     licence_error,
     proven_bound,
@@ -96,7 +98,8 @@ class _Run:
 
     def _configure(self, options: SolveOptions, tight: bool) -> None:
         parameters = self._gurobi.Params
-        parameters.MIPGap = parameters.MIPGapAbs = solver_gap(options)
+        parameters.MIPGap, parameters.MIPGapAbs = solver_gap(options), absolute_solver_gap(options)
+        parameters.OptimalityTol = DUAL_TOLERANCE
         parameters.Threads = options.threads
         parameters.Seed = solver_seed(options)
         if tight:

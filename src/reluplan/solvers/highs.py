@@ -15,6 +15,7 @@ from reluplan.solvers.adapter import (
     Adapter,
     Ending,
     Verdict,
+    absolute_solver_gap,
     import_solver,
     proven_bound,
     solver_gap,
@@ -35,6 +36,7 @@ class HighsSolver(Adapter):
 
     name = "highs"
     smallest_entry = SMALLEST_ENTRY
+    dual_tolerance = FEASIBILITY_TOLERANCE  # its MIP solver derives that of its LPs from the feasibility tolerance
 
     def version(self) -> str:
         return str(import_solver("highspy", self.name).Highs().version())
@@ -106,7 +108,7 @@ class _Run:
             "threads": options.threads,
             "random_seed": solver_seed(options),
             "mip_rel_gap": gap,
-            "mip_abs_gap": gap,
+            "mip_abs_gap": absolute_solver_gap(options),
             "small_matrix_value": HighsSolver.smallest_entry,
         }
         if tight:

@@ -160,6 +160,7 @@ class Supervisor:
         self._best = replace(
             progress,
             bound=progress.bound if progress.bound is not None else self._best.bound,
+            margin=progress.margin if progress.bound is not None else self._best.margin,
             solution=progress.solution if progress.solution is not None else self._best.solution,
         )
 
@@ -207,6 +208,7 @@ class Supervisor:
             open_nodes=best.open_nodes,
             closed_nodes=best.closed_nodes,
             message=self._stop_reason,
+            margin=best.margin,
         )
 
     def _after_failure(self, failure: Failure) -> SolveResult:

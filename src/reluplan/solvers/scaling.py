@@ -1,16 +1,21 @@
 """The same model in units that suit a solver, whose tolerances are absolute: boxes and rows of size about one.
 
-With column factors d and row factors r, all powers of two and so exact in floating point, x = d * z turns
+With column factors d, row factors r and an objective factor o, all powers of two and so exact in floating point,
+x = d * z turns
 
-    max c x,  L <= A x <= U,  l <= x <= u    into    max (c d) z,  r L <= (r A d) z <= r U,  l/d <= z <= u/d.
+    max c x,  L <= A x <= U,  l <= x <= u    into    max (o c d) z,  r L <= (r A d) z <= r U,  l/d <= z <= u/d.
 
-Objective values and bounds are the same in both. A state in millions, or in millionths, then meets the same tolerance
-relative to its box, and a weight that is small only because its input is large no longer looks like zero.
+A state in millions, or in millionths, then meets the same tolerance relative to its box, and a weight that is small
+only because its input is large no longer looks like zero. Integers cannot change their unit, and a solver's reduced
+costs, pivots and rounding are right to an absolute tolerance, which a column of range 1e9 turns into an error of any
+size: integers of wide range (`is_wide`) are continuous for the solver. That is a relaxation, so bounds stay bounds;
+they lose what a fraction of one unit in more than sixteen thousand is worth.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +29,16 @@ Exponents = NDArray[np.int32]
 NARROWEST_BOX = 2.0**-20
 """A box narrower than this share of its largest number counts as that wide: rounding leaves no finer tolerance."""
 
+SMALLEST_COST, LARGEST_COST = 13, 24
+"""The largest |c_j| (u_j - l_j) is brought to 2**13 at least and 2**24 at most: far above the solvers' tolerance on
+reduced costs, and not so far that rounding hides it."""
+
+WIDE = 2.0**14
+"""Integer columns of this range and more are continuous for the solver."""
+
+ENDLESS = 2.0**20
+"""An infinite range counts as this many units: no finite number would be an argument, this one is cautious."""
+
 _ROUNDING = 2.0**-53
 _LARGEST_EXPONENT = 900  # of a column factor; doubles end at 2**1023
 _NO_SIZE = -(10**6)  # the exponent of zero, below that of every product of two doubles
@@ -31,10 +46,11 @@ _NO_SIZE = -(10**6)  # the exponent of zero, below that of every product of two 
 
 @dataclass(frozen=True, eq=False)
 class ScaledModel:
-    """A model in other units, and the way there and back: x = 2**exponents * z."""
+    """A model in other units, and the way there and back: x = 2**exponents * z, and 2**cost_exponent for values."""
 
     model: Model
     exponents: Exponents
+    cost_exponent: int = 0
 
     def to_scaled(self, x: Array) -> Array:
         """A point of the original model in the units of this one."""
@@ -46,15 +62,44 @@ class ScaledModel:
         original: Array = np.ldexp(z, self.exponents)
         return original
 
+    def to_scaled_value(self, value: float) -> float:
+        """An objective value, a bound or a gap in the units of this model."""
+        return float(np.ldexp(value, self.cost_exponent))
+
+    def from_scaled_value(self, value: float) -> float:
+        """An objective value or a bound in the original units."""
+        return float(np.ldexp(value, -self.cost_exponent))
+
+    @cached_property
+    def total_range(self) -> float:
+        """Σ_j (u_j - l_j) over columns + Σ_i of the ranges of the rows' slacks, an infinite one as ENDLESS units.
+
+        For duals y and reduced costs r = c - A'y whose signs are wrong by at most δ, the LP bound that a solver claims
+        is too small by at most δ times this: each wrong sign costs its size times the range of its column or slack.
+        """
+        model = self.model
+        columns = np.minimum(model.column_upper - model.column_lower, ENDLESS)
+        activity = abs(model.matrix) @ columns
+        with np.errstate(invalid="ignore"):
+            slack = np.minimum(activity, model.row_upper - model.row_lower)
+        return float(columns.sum() + np.minimum(slack, ENDLESS).sum())
+
+    @cached_property
+    def largest_cost(self) -> float:
+        """The largest |c_j| (u_j - l_j) in the original units, infinite ranges as one."""
+        return self.from_scaled_value(2.0 ** _largest_cost(self.model) if self.model.objective.any() else 0.0)
+
 
 def scale_model(model: Model, smallest_entry: float = 0.0) -> ScaledModel:
-    """Scale continuous columns by their `column_sizes`, then rows by their `row_sizes`; integers keep their units.
+    """Scale continuous columns by their `column_sizes`, rows by their `row_sizes`, and the objective by the largest
+    that a column contributes; integers keep their units, unless they are wide and so continuous.
 
     Fixed columns, and entries that the solver would take for zero (|r A d| <= smallest_entry), leave the matrix for
     the row's sides: from a_j x_j in [p, q] and L <= rest + a_j x_j <= U follows L - q <= rest <= U - p. For a fixed
     column that is the same row, for a small entry a slightly wider one: a relaxation, never a cut. Small entries of a
     column with an infinite side cannot leave; the factor of their row is raised until they are small no more.
     """
+    model = replace(model, integer=model.integer & ~is_wide(model))
     units = _exponent(column_sizes(model))
     columns = np.where(model.integer | (units == _NO_SIZE), np.int32(0), units)
     columns = np.clip(columns, -_LARGEST_EXPONENT, _LARGEST_EXPONENT)
@@ -71,7 +116,17 @@ def scale_model(model: Model, smallest_entry: float = 0.0) -> ScaledModel:
         column_lower=np.ldexp(model.column_lower, -columns),
         column_upper=np.ldexp(model.column_upper, -columns),
     )
-    return ScaledModel(_without_constants(scaled, places, smallest_entry), columns)
+    scaled = _without_constants(scaled, places, smallest_entry)
+    cost = _cost_exponent(scaled)
+    scaled = replace(scaled, objective=np.ldexp(scaled.objective, cost), offset=float(np.ldexp(scaled.offset, cost)))
+    return ScaledModel(scaled, columns, cost)
+
+
+def is_wide(model: Model) -> NDArray[np.bool_]:
+    """Which columns are integers of a range that solvers cannot be trusted with."""
+    with np.errstate(invalid="ignore"):
+        wide: NDArray[np.bool_] = model.integer & (model.column_upper - model.column_lower >= WIDE)
+    return wide
 
 
 def column_sizes(model: Model) -> Array:
@@ -121,6 +176,23 @@ def _row_exponents(
         np.maximum.at(needed, places[chosen], floor - _exponent(data[chosen]) - columns[entries[chosen]])
         return np.maximum(-largest, needed)
     return -largest
+
+
+def _cost_exponent(model: Model) -> int:
+    """The exponent of the objective's factor."""
+    if not model.objective.any():
+        return 0
+    largest = _largest_cost(model)
+    return int(np.clip(0, SMALLEST_COST - largest, LARGEST_COST - largest))
+
+
+def _largest_cost(model: Model) -> int:
+    """floor(log2) of the largest |c_j| (u_j - l_j), fixed columns left out, infinite ranges as one."""
+    width = model.column_upper - model.column_lower
+    width = np.where(np.isfinite(width), width, 1.0)
+    exponents = _exponent(model.objective) + _exponent(width)
+    largest = int(exponents.max(initial=_NO_SIZE))
+    return largest if largest > _NO_SIZE // 2 else int(_exponent(model.objective).max())
 
 
 def _whole_rows(model: Model, places: Index) -> NDArray[np.bool_]:

@@ -10,11 +10,13 @@ import numpy as np
 from reluplan.errors import SolverError
 from reluplan.milp.model import Model
 from reluplan.solvers.adapter import (
+    DUAL_TOLERANCE,
     FEASIBILITY_TOLERANCE,
     SOLVER_INFINITY,
     Adapter,
     Ending,
     Verdict,
+    absolute_solver_gap,
     import_solver,
     proven_bound,
     solver_gap,
@@ -88,7 +90,8 @@ class _Run:
         self._scip.setParams(
             {
                 "limits/gap": gap,  # relative to the smaller of |bound| and |objective|: a little stricter than ours
-                "limits/absgap": gap,
+                "limits/absgap": absolute_solver_gap(options),
+                "numerics/dualfeastol": DUAL_TOLERANCE,
                 "randomization/randomseedshift": solver_seed(options),
                 "timing/clocktype": 2,  # wall clock
                 "misc/catchctrlc": False,  # SCIP would print to stdout
