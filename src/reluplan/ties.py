@@ -2,7 +2,7 @@
 
 Halves go up, so s' = k for k − 1/2 <= p < k + 1/2. A plan may not rest on what floating point makes of a tie:
 
-    rounded down, p < k + 1/2:  p <= k + 1/2 − τ with τ of `Problem.tie_distances`, as in the MILP, to a tolerance of τ/2;
+    rounded down, p < k + 1/2:  p <= k + 1/2 − τ (`Problem.tie_distances`), as in the MILP, to a tolerance of τ/2;
     within NOISE of a tie:      the exact value of the network, in rational arithmetic, must be rounded like the float.
 """
 

@@ -12,9 +12,6 @@ from reluplan.milp.model import Array, Index, Model
 from reluplan.solvers.highs_model import SMALLEST_ENTRY, pass_model
 from reluplan.solvers.safe import highs_row_duals, safe_upper_bound_of_arrays
 
-FEASIBILITY_SLACK = 1e-6
-"""Emptiness is believed only if it survives widening every row and column by this much (relative to its size)."""
-
 
 class PersistentLp:
     """max c·x over fixed rows (integrality ignored), for one c after another; columns and rows may be appended."""
@@ -77,14 +74,20 @@ class PersistentLp:
         self._highs.changeColsCost(len(columns), self._costed, values)
 
     def _confirm_empty(self) -> None:
-        """Infeasible within tolerances is not yet empty: widen everything a little and ask again."""
-        slack, wide = _slack(self._lower, self._upper), _slack(self._row_lower, self._row_upper)
-        highs = _quiet_highs(
-            self._lower - slack, self._upper + slack, self._matrix, self._row_lower - wide, self._row_upper + wide
-        )
-        highs.run()
-        if highs.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
-            raise InfeasibleError("no point satisfies the constraints")
+        """Infeasible within tolerances is not yet empty: only multipliers y that prove max 0 · x < 0 (Farkas) are.
+
+        HiGHS's ray is such a y up to its sign and to rounding; the proof is in exact arithmetic, as for every bound.
+        """
+        _status, has_ray, ray = self._highs.getDualRay()
+        if not has_ray:
+            return
+        nothing, y = np.zeros(len(self._lower)), np.array(ray, dtype=np.float64)
+        for duals in (y, -y):
+            bound = safe_upper_bound_of_arrays(
+                nothing, self._matrix, self._row_lower, self._row_upper, self._lower, self._upper, duals
+            )
+            if bound < 0.0:
+                raise InfeasibleError("no point satisfies the constraints")
 
 
 def row_duals(model: Model, time_limit: float) -> Array | None:
@@ -95,11 +98,6 @@ def row_duals(model: Model, time_limit: float) -> Array | None:
     pass_model(highs, model, relaxed=True)
     highs.run()
     return highs_row_duals(highs) if highs.getModelStatus() == highspy.HighsModelStatus.kOptimal else None
-
-
-def _slack(lower: Array, upper: Array) -> Array:
-    size = np.minimum(np.abs(lower), np.abs(upper))
-    return FEASIBILITY_SLACK * np.maximum(1.0, np.where(np.isfinite(size), size, 1.0))
 
 
 def _quiet_highs(lower: Array, upper: Array, matrix: Array, row_lower: Array, row_upper: Array) -> Any:
