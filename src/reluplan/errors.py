@@ -26,9 +26,26 @@ class MissingExtraError(InputError):
 
 
 class InfeasibleError(ReluplanError):
-    """It is proven that no plan exists."""
+    """Nothing is left in the set that a stage looked at: the boxes of better plans, a window, a part of a domain.
+
+    That says nothing about the whole problem; only `NoPlanExistsError` does.
+    """
+
+    exit_code = 3
+
+
+class NoPlanExistsError(InfeasibleError):
+    """It is proven that a problem has no plan: raised only where boxes and models contain ALL its plans.
+
+    problem: the one that is meant, so that a claim about a part of a problem is never taken for one about the whole.
+    """
 
     exit_code = 2
+    problem: object = None
+
+    def __init__(self, message: str, problem: object = None) -> None:
+        super().__init__(message)
+        self.problem = problem
 
 
 class OutOfTimeError(ReluplanError):

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from importlib import metadata
 
 from reluplan.bounds.reach import reachable_bounds
-from reluplan.errors import InfeasibleError, InputError, OutOfTimeError
+from reluplan.errors import InfeasibleError, InputError, NoPlanExistsError, OutOfTimeError
 from reluplan.methods.auto import plan_auto
 from reluplan.methods.base import plan_base
 from reluplan.methods.options import PlanOptions, available_cores
 from reluplan.methods.potentials import plan_with_potentials
 from reluplan.methods.whole_model import build_whole_model
 from reluplan.milp.unroll import PlanModel
+from reluplan.potentials.generate import require_interval_count
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.problem import Problem
 from reluplan.result import PlanResult, summarise
@@ -44,6 +45,7 @@ def plan(
     big_m: float | None = None,
     interval_count: int = 2,
     potentials: PotentialSet | None = None,
+    trust_potentials: bool = False,
     start: Trajectory | None = None,
     clock: Clock | None = None,
     on_event: Callable[[Event], None] | None = None,
@@ -53,7 +55,8 @@ def plan(
     Stops at the time limit (seconds, all stages together) or at Ctrl-C with the best plan and bound so far; the
     status says what is proven. method: "base" is the paper's base model, "potentials" the model strengthened by reward
     potentials with `interval_count` intervals per ReLU (computed, or given as `potentials`), "auto" searches for a plan
-    first and then proves it piece by piece. start: a plan to begin from, as `simulate` returns it.
+    first and then proves it piece by piece. Potentials from a file or made by hand are proven again, unless
+    trust_potentials. start: a plan to begin from, as `simulate` returns it.
     gap: `optimal` means bound − reward <= gap · max(1, |reward|); below 2e-6 it cannot be reached. threads: all cores
     by default. big_m: only to reproduce the published baseline, by "base". clock: started earlier, if the limit counts
     from there.
@@ -65,7 +68,9 @@ def plan(
     """
     if big_m is not None and method == "auto":
         method = "base"
-    options = PlanOptions(method, solver, time_limit, gap, threads, seed, big_m, interval_count, potentials, start)
+    options = PlanOptions(
+        method, solver, time_limit, gap, threads, seed, big_m, interval_count, potentials, start, trust_potentials
+    )
     _check_options(options)
     problem = problem if horizon is None else problem.with_horizon(horizon)
     if potentials is not None:
@@ -76,8 +81,7 @@ def plan(
     except KeyboardInterrupt:
         run.interrupted = True
     except InfeasibleError as error:
-        run.proven_infeasible = run.best is None
-        run.note(str(error))
+        _conclude_infeasible(run, error)
     except OutOfTimeError as error:
         run.note(str(error))
     except InputError:
@@ -87,6 +91,17 @@ def plan(
             raise
         run.note(f"stopped early: {error}")
     return summarise(run, options.method, options.solver, options.seed, _versions(options.solver))
+
+
+def _conclude_infeasible(run: Run, error: InfeasibleError) -> None:
+    """Claim that no plan exists if the error says so of this very problem, and no plan contradicts it; else note it."""
+    if not isinstance(error, NoPlanExistsError) or error.problem is not run.problem:
+        run.note(f"stopped early, which proves nothing about the whole problem: {error}")
+    elif run.best is None:
+        run.proven_infeasible = True
+        run.note(str(error))
+    else:
+        run.note(f"a claim was dropped, since a plan was found and checked: {error}")
 
 
 def build_model(problem: Problem, big_m: float | None = None, named: bool = False) -> PlanModel:
@@ -109,8 +124,7 @@ def _check_options(options: PlanOptions) -> None:
     check_choices(options.method, options.solver, options.gap, options.threads)
     if not options.time_limit > 0.0:
         raise InputError(f"the time limit must be positive, got {options.time_limit:g}")
-    if options.interval_count < 1:
-        raise InputError(f"the number of intervals must be at least 1, got {options.interval_count}")
+    require_interval_count(options.interval_count)
     if options.big_m is not None and options.method == "potentials":
         raise InputError("--big-m goes with --method base only")
     if options.big_m is not None and not 0.0 < options.big_m < math.inf:

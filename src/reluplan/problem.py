@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from reluplan.errors import InputError
 from reluplan.expression import Constraint
+from reluplan.fingerprint import fingerprint
 from reluplan.network import ReluNetwork
 from reluplan.piecewise import PiecewiseLinear
 from reluplan.tolerance import ROUNDING, Tolerances, largest_size, tolerance_for
@@ -23,6 +23,16 @@ Kind = Literal["continuous", "integer", "boolean"]
 
 LARGEST_TIE_DISTANCE = 1e-2
 """Integers so large that their distance from rounding ties would exceed this have none."""
+
+NOT_IN_FINGERPRINT = {
+    ("Problem", "name"): "what a problem is called changes no plan",
+    ("Problem", "source"): "nor does the file that it came from",
+    ("Constraint", "text"): "how a row was written; its function and its sign are what counts",
+    ("Problem", "horizon"): "compared by who relies on it: what holds up to a horizon holds for shorter ones",
+    ("Problem", "initial_lower"): "compared likewise: what holds for a box of initial states holds for smaller ones",
+    ("Problem", "initial_upper"): "see initial_lower",
+}
+"""What `Problem.fingerprint` leaves out, and why; all else is in it, fields that are added later included."""
 
 
 @dataclass(frozen=True)
@@ -201,11 +211,5 @@ class Problem:
         return np.where(self.boolean_states, np.clip(rounded, 0.0, 1.0), rounded)
 
     def fingerprint(self) -> str:
-        """A hash of everything that one step depends on; the horizon and the initial state do not count."""
-        digest = hashlib.sha256(self.dynamics.fingerprint().encode())
-        for variable in self.input_variables:
-            digest.update(repr(variable).encode())
-        digest.update(self.reward.digest().encode())
-        for constraint in (*self.constraints, *self.goal):
-            digest.update(f"{constraint.equality} {constraint.function.digest()}".encode())
-        return digest.hexdigest()
+        """A hash of everything that a proof about steps may rest on: every field that is not in NOT_IN_FINGERPRINT."""
+        return fingerprint(self, NOT_IN_FINGERPRINT)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from reluplan.bounds.interval import uncrossed
 from reluplan.bounds.lp import StepBounds, bound_step, constraint_lp, tighten_box
-from reluplan.errors import InfeasibleError, InputError, OutOfTimeError
+from reluplan.errors import InfeasibleError, InputError, NoPlanExistsError, OutOfTimeError
 from reluplan.expression import Constraint
 from reluplan.problem import Problem
 
@@ -55,7 +55,19 @@ def reachable_bounds(
     After the deadline (of time.monotonic) neurons get no LPs, and bounds that are valid but loose; after the last
     moment OutOfTimeError is raised. The network is stationary, so equal boxes share one computation. within: boxes
     that contain all plans of interest; so do the bounds then.
+    Raises NoPlanExistsError if nothing is left; with `within`, where that only says that no plan of interest exists,
+    InfeasibleError.
     """
+    try:
+        return _forward(problem, deadline, last_moment, within)
+    except InfeasibleError as error:
+        if within is None:
+            raise NoPlanExistsError(f"{problem.source}: no plan exists: {error}", problem) from None
+        raise InfeasibleError(f"{problem.source}: no plan is left within the given boxes: {error}") from None
+
+
+def _forward(problem: Problem, deadline: float, last_moment: float, within: HorizonBounds | None) -> HorizonBounds:
+    """The work of `reachable_bounds`; raises InfeasibleError if nothing is left."""
     layout = problem.layout
     constraints = _input_constraints(problem)
     cache: dict[bytes, StepBounds] = {}
@@ -111,8 +123,7 @@ def _bound_one(
         return bound_step(problem.dynamics, lower, upper, rows, problem.layout.width, discrete, deadline)
     except InfeasibleError as error:
         raise InfeasibleError(
-            f"{problem.source}: no plan exists: at step {t + 1} no state and action within the proven bounds "
-            f"satisfies the constraints ({error})"
+            f"at step {t + 1} no state and action within the proven bounds satisfies the constraints ({error})"
         ) from None
 
 
@@ -142,8 +153,8 @@ def _next_box(problem: Problem, t: int, step: StepBounds) -> tuple[Array, Array]
     for variable, a, b in zip(problem.states, low, high, strict=True):
         if a > b + 1e-6 * max(1.0, abs(b)):
             raise InfeasibleError(
-                f"{problem.source}: no plan exists: after step {t + 1} every reachable value of state "
-                f"'{variable.name}' lies outside its bounds [{variable.lower:g}, {variable.upper:g}]"
+                f"after step {t + 1} every reachable value of state '{variable.name}' lies outside its bounds "
+                f"[{variable.lower:g}, {variable.upper:g}]"
             )
     return np.minimum(low, high), np.maximum(low, high)
 
@@ -169,8 +180,8 @@ def _final_box(problem: Problem, lower: Array, upper: Array) -> tuple[Array, Arr
         return tighten_box(lp, lower, upper, goal, discrete)
     except InfeasibleError:
         raise InfeasibleError(
-            f"{problem.source}: no plan exists: no state that is reachable within {problem.horizon} steps satisfies "
-            f"the goal ({'; '.join(dict.fromkeys(c.text for c in goal))})"
+            f"no state that is reachable within {problem.horizon} steps satisfies the goal "
+            f"({'; '.join(dict.fromkeys(c.text for c in goal))})"
         ) from None
 
 

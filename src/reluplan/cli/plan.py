@@ -37,6 +37,9 @@ def plan(
     potentials: Annotated[
         Path | None, typer.Option(help="Potentials file to use with --method potentials.", show_default=False)
     ] = None,
+    trust_potentials: Annotated[
+        bool, typer.Option("--trust-potentials", help="Do not prove the potentials of the file again.")
+    ] = False,
     solver: Annotated[str, typer.Option(help="highs, scip, gurobi or cplex.")] = "highs",
     time_limit: Annotated[float, typer.Option(help="Seconds for the whole command.")] = math.inf,
     gap: Annotated[float, typer.Option(help="Proven when bound - reward <= gap * max(1, |reward|).")] = 1e-4,
@@ -55,6 +58,8 @@ def plan(
     from reluplan.progress import ProgressView
     from reluplan.report.terminal import STATUS_WORDS, print_result
 
+    if trust_potentials and potentials is None:
+        raise InputError("--trust-potentials goes with --potentials")
     loaded = Problem.load(problem)
     known = None if potentials is None else _load_potentials(potentials, loaded, horizon, method)
     check_writable(out)
@@ -62,7 +67,8 @@ def plan(
         with ProgressView(clock, quiet) as view:
             result = find_plan(
                 loaded, horizon=horizon, method=method, solver=solver, time_limit=time_limit, gap=gap, threads=threads,
-                seed=seed, big_m=big_m, interval_count=intervals, potentials=known, clock=clock, on_event=view,
+                seed=seed, big_m=big_m, interval_count=intervals, potentials=known,
+                trust_potentials=trust_potentials, clock=clock, on_event=view,
             )  # fmt: skip
             view(Event(clock.elapsed, "end", STATUS_WORDS[result.status], result.reward, result.bound))
         with undisturbed():

@@ -15,7 +15,7 @@ import time
 
 from reluplan.bounds.reach import HorizonBounds
 from reluplan.errors import InfeasibleError, ReluplanError
-from reluplan.methods.bounding import bound_steps, sharpen_steps, sweep_steps
+from reluplan.methods.bounding import bound_steps, looking_at_all_plans, sharpen_steps, sweep_steps
 from reluplan.methods.options import PlanOptions
 from reluplan.methods.whole_model import solve_whole_model
 from reluplan.primal import search_plans
@@ -48,16 +48,18 @@ def plan_auto(run: Run, options: PlanOptions) -> None:
         if int(bounds.unstable.sum()) <= SMALL_MODEL or math.isinf(run.bound):
             _search(run, options, bounds, QUICK_PRIMAL)
             if not run.is_proven:
-                known.bounds = bounds = sharpen_steps(run, bounds, pool, options.seed)
+                with looking_at_all_plans(run):
+                    known.bounds = bounds = sharpen_steps(run, bounds, pool, options.seed)
                 solve_whole_model(run, bounds, options, min(LONGEST_SMALL, SMALL_SHARE * run.clock.remaining))
         if not run.is_proven:
             _search(run, options, bounds, LONGEST_PRIMAL)
-            _prove(known, StepProof(), STEPS_SHARE)
+            with looking_at_all_plans(run):  # nothing has narrowed the boxes to better plans yet
+                _prove(known, StepProof(), STEPS_SHARE)
         if run.best is not None:
             for proof, share in PROOFS:
                 _prove(known, proof, share)
         if not run.is_proven and run.clock.remaining > 0.0:
-            _solve_rest(known, options)
+            _solve_rest(known, options, bounds)
 
 
 def _prove(known: Knowledge, proof: Proof, share: float) -> None:
@@ -68,17 +70,20 @@ def _prove(known: Knowledge, proof: Proof, share: float) -> None:
             proof.improve(known, run.clock.deadline(share))
 
 
-def _solve_rest(known: Knowledge, options: PlanOptions) -> None:
-    """The whole model over the boxes that are left: of all plans, or of those better than the best one."""
-    run, has_plan = known.run, known.run.best is not None
+def _solve_rest(known: Knowledge, options: PlanOptions, of_all_plans: HorizonBounds) -> None:
+    """The whole model over the boxes that are left: of plans better than the best one, or, without any plan, of all."""
+    run = known.run
+    if run.best is None:
+        with looking_at_all_plans(run):
+            bounds = sharpen_steps(run, of_all_plans, known.pool, options.seed)
+        solve_whole_model(run, bounds, options)
+        return
     try:
         known.bounds = sharpen_steps(run, known.bounds, known.pool, options.seed)
     except InfeasibleError:
-        if not has_plan:
-            raise
         known.offer(known.plan.total_reward, 0.0, "windows: no better plan is left")
         return
-    solve_whole_model(run, known.bounds, options, math.inf, only_better=has_plan)
+    solve_whole_model(run, known.bounds, options, only_better=True)
 
 
 def _search(run: Run, options: PlanOptions, bounds: HorizonBounds, longest: float) -> None:

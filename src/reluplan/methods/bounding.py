@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from reluplan.bounds.reach import HorizonBounds, reachable_bounds
 from reluplan.bounds.sharpen import sharpen
 from reluplan.bounds.sweep import sweep
-from reluplan.errors import InfeasibleError
+from reluplan.errors import InfeasibleError, NoPlanExistsError
 from reluplan.methods.options import PlanOptions
 from reluplan.run import Run
 from reluplan.solvers.pool import WorkerPool
@@ -37,8 +37,8 @@ def bound_steps(run: Run) -> HorizonBounds:
 
 
 def sweep_steps(run: Run, bounds: HorizonBounds) -> HorizonBounds:
-    """Bounds that also know what comes after a step."""
-    with run.stage("bounds"), _infeasibility(run):
+    """Bounds of all plans that also know what comes after a step, from bounds of all plans."""
+    with run.stage("bounds"), looking_at_all_plans(run):
         swept = sweep(run.problem, bounds, _deadline(run, SWEEP_SHARE, LONGEST_SWEEP))
         before, after = int(bounds.unstable.sum()), int(swept.unstable.sum())
         if after < before:
@@ -47,26 +47,36 @@ def sweep_steps(run: Run, bounds: HorizonBounds) -> HorizonBounds:
 
 
 def sharpen_steps(run: Run, bounds: HorizonBounds, pool: WorkerPool, seed: int) -> HorizonBounds:
-    """What MILPs make of the bounds; worth it before a model over all steps is solved, unless it is tiny."""
+    """What MILPs make of the bounds; worth it before a model over all steps is solved, unless it is tiny.
+
+    The bounds may be those of some plans only; InfeasibleError then says that none of these is left.
+    """
     if int(bounds.unstable.sum()) <= FEW_UNSTABLE:
         return bounds
-    with run.stage("sharpen"), _infeasibility(run):
+    with run.stage("sharpen"):
         return sharpen(run.problem, bounds, pool, _deadline(run, SHARPEN_SHARE, LONGEST_SHARPENING), seed, run.tell)
 
 
 def refine_steps(run: Run, bounds: HorizonBounds, options: PlanOptions) -> HorizonBounds:
     """Both, for methods that solve nothing but the whole model."""
     with WorkerPool(options.solver, options.thread_count) as pool:
-        return sharpen_steps(run, sweep_steps(run, bounds), pool, options.seed)
+        swept = sweep_steps(run, bounds)
+        with looking_at_all_plans(run):
+            return sharpen_steps(run, swept, pool, options.seed)
 
 
 @contextmanager
-def _infeasibility(run: Run) -> Iterator[None]:
-    """What has no solution within bounds of all plans is no plan's, and the error says so."""
+def looking_at_all_plans(run: Run) -> Iterator[None]:
+    """For work within bounds of ALL plans of the run's problem: if nothing is left there, no plan exists.
+
+    Never around work within bounds of better plans, or on a part of a domain: see `NoPlanExistsError`.
+    """
     try:
         yield
+    except NoPlanExistsError:
+        raise
     except InfeasibleError as error:
-        raise InfeasibleError(f"{run.problem.source}: no plan exists: {error}") from None
+        raise NoPlanExistsError(f"{run.problem.source}: no plan exists: {error}", run.problem) from None
 
 
 def _deadline(run: Run, share: float, longest: float) -> float:

@@ -23,6 +23,7 @@ class PlanOptions:
     interval_count: int
     potentials: PotentialSet | None
     start: Trajectory | None
+    trust_potentials: bool = False
 
     @property
     def thread_count(self) -> int:

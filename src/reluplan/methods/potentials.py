@@ -10,6 +10,7 @@ from reluplan.methods.whole_model import solve_whole_model
 from reluplan.potentials.compute import compute_potentials, tell_rounds
 from reluplan.potentials.generate import PotentialSettings
 from reluplan.potentials.potential_set import PotentialSet
+from reluplan.potentials.reprove import reprove
 from reluplan.run import Run
 
 POTENTIALS_SHARE = 0.3
@@ -23,8 +24,27 @@ def plan_with_potentials(run: Run, options: PlanOptions) -> None:
     """Bounds, potentials (computed, or those given), then the solver."""
     bounds = bound_steps(run)  # potentials hold for every goal and horizon, and so must the bounds that they rest on
     with run.stage("potentials"):
-        run.potentials = options.potentials or _compute_potentials(run, bounds, options)
+        run.potentials = _potentials(run, bounds, options)
     solve_whole_model(run, refine_steps(run, bounds, options), options)
+
+
+def _potentials(run: Run, bounds: HorizonBounds, options: PlanOptions) -> PotentialSet:
+    """Those given, if this process proved them, or proves them now, or is told to trust them; else computed."""
+    given = options.potentials
+    if given is None:
+        return _compute_potentials(run, bounds, options)
+    if given.is_proven:
+        return given
+    if options.trust_potentials:
+        run.note(
+            "the potentials were trusted, not proven again: the bound, and infeasibility if it is claimed, hold only "
+            "if the potentials do"
+        )
+        return given
+    proven, notes = reprove(run.problem, bounds, given, options.thread_count, run.clock.deadline(POTENTIALS_SHARE))
+    for note in notes:
+        run.note(note)
+    return proven
 
 
 def _compute_potentials(run: Run, bounds: HorizonBounds, options: PlanOptions) -> PotentialSet:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.bounds.reach import HorizonBounds
-from reluplan.errors import InfeasibleError, InputError, OutOfTimeError
+from reluplan.errors import InputError, NoPlanExistsError, OutOfTimeError
 from reluplan.methods.options import PlanOptions
 from reluplan.milp.ideal_cuts import add_ideal_cuts
 from reluplan.milp.unroll import PlanModel, unroll
@@ -51,7 +51,8 @@ def solve_whole_model(
     """Build and solve the MILP of the run's problem, beginning from its best plan.
 
     only_better: the bounds contain the plans better than the run's best one, not all; its reward is then part of every
-    bound, and a model without solutions proves that it is optimal.
+    bound, and a model without solutions proves that it is optimal. Otherwise they contain all plans, and a model
+    without solutions proves that there is none (NoPlanExistsError).
     """
     with run.stage("model"):
         deadline = run.clock.deadline()
@@ -104,14 +105,7 @@ def _solve(run: Run, plan_model: PlanModel, options: PlanOptions, time_limit: fl
 def _finish(run: Run, plan_model: PlanModel, outcome: SolveResult, only_better: bool) -> None:
     """Take over the final answer: a proof of infeasibility, or an exact plan."""
     if outcome.status is SolveStatus.INFEASIBLE:
-        if run.best is None:
-            raise InfeasibleError(
-                f"{run.problem.source}: the solver proved that no plan exists over {run.problem.horizon} steps"
-            )
-        if only_better:
-            run.offer_bound(run.best.total_reward, "solver: no better plan is left")
-        else:
-            run.note("the solver claimed that no plan exists, but one was found and checked")
+        _take_emptiness(run, only_better)
     if outcome.status is SolveStatus.UNBOUNDED:
         raise InputError(
             f"{run.problem.source}: the reward has no upper bound ({outcome.message}); give bounds = [lower, upper] to "
@@ -122,6 +116,17 @@ def _finish(run: Run, plan_model: PlanModel, outcome: SolveResult, only_better: 
     run.offer_plan(extract(plan_model, outcome.solution), "solver")
     if run.reward is None or run.reward < outcome.objective - 1e-6 * max(1.0, abs(outcome.objective)):
         _repair(run, plan_model, outcome.solution)
+
+
+def _take_emptiness(run: Run, only_better: bool) -> None:
+    """The model has no solution: what that says depends on which plans it contained."""
+    if only_better and run.best is not None:
+        run.offer_bound(run.best.total_reward, "solver: no better plan is left")
+    elif run.best is not None:
+        run.note("the solver claimed that no plan exists, but one was found and checked")
+    elif not only_better:
+        text = f"{run.problem.source}: the solver proved that no plan exists over {run.problem.horizon} steps"
+        raise NoPlanExistsError(text, run.problem)
 
 
 def _repair(run: Run, plan_model: PlanModel, solution: Array) -> None:

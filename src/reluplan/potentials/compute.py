@@ -55,14 +55,15 @@ def compute_potentials(
         generations += generate_family(PotentialSearch(domain, settings), problem, bounds, until, on_round)
         if generations[-1].interrupted:
             break
+    finite = [g.potentials for g in generations if math.isfinite(g.potentials.margin)]  # else nothing was proven yet
     return PotentialSet(
-        tuple(generation.potentials for generation in generations),
+        tuple(finite),
         problem.fingerprint(),
         problem.initial_lower,
         problem.initial_upper,
         problem.horizon,
         _report(settings, generations),
-    )
+    ).sealed()
 
 
 def tell_rounds(tell: Callable[[str], None]) -> Callable[[Round], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +20,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class StepDomain:
-    """One step as a problem of its own, containing every feasible step t = first..last (counted from 0).
+    """One step as a problem of its own, containing every feasible step t = first..last (counted from 0) whose reward is
+    at least `floor`.
 
     problem: horizon 1; its goal is what holds for EVERY next state, so neither C nor G alone. bounds: horizon 1.
-    whole: the problem that the steps belong to.
+    whole: the problem that the steps belong to. floor: −inf if no step is left out; only then does an empty domain say
+    anything about the whole problem.
     """
 
     whole: Problem
@@ -30,6 +33,12 @@ class StepDomain:
     bounds: HorizonBounds
     first: int
     last: int
+    floor: float = -math.inf
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no step is left out."""
+        return self.floor == -math.inf
 
     def input_box(self) -> tuple[Array, Array]:
         """Bounds of the inputs (s, a, x)."""

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
+MOST_INTERVALS = 100
+"""Entries are counted in eight bits; and far fewer are of use."""
 EDGE = 1e-7
 """How close to an edge a value counts as on it (relative to the unit's ceiling, at least absolute)."""
 
@@ -38,7 +40,7 @@ class PatternFeatures:
 
     def key(self) -> bytes:
         """Equal for features that are encoded alike."""
-        return bytes([self.interval_count % 256]) + self.units.tobytes() + self.ceilings.tobytes()
+        return b"%d:" % self.interval_count + self.units.tobytes() + self.ceilings.tobytes()
 
     def breakpoints(self) -> Array:
         """The edges of the intervals, shape (K, N + 1)."""

@@ -7,17 +7,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.errors import InfeasibleError, InputError, NumericalError
+from reluplan.errors import InputError, NoPlanExistsError, NumericalError
 from reluplan.potentials.domain import StepDomain
 from reluplan.potentials.enumeration import enumerate_patterns
+from reluplan.potentials.features import MOST_INTERVALS
 from reluplan.potentials.master import solve_master
 from reluplan.potentials.pool import StepPool
-from reluplan.potentials.potentials import RewardPotentials, proven_potentials
+from reluplan.potentials.potentials import LARGEST_POTENTIAL, RewardPotentials, proven_potentials
 from reluplan.potentials.restrict import restrict_to_rewards
 from reluplan.potentials.rollouts import Rollouts, greedy_rollouts
 from reluplan.potentials.separation import HeuristicSeparation
@@ -29,7 +30,7 @@ Array = NDArray[np.float64]
 Objective = Literal["centre", "mean", "plans"]
 Family = Literal["one", "several", "lp"]
 PAPER_REGULARISER = 1.0 / math.sqrt(1e6)
-LARGEST_POTENTIAL = 1e12
+MILP_PROOF = "MILP dual bound"
 CLIMBS = 8
 """Generations of samples that climb from random steps to those with high rewards."""
 SCALE = 2.0
@@ -78,8 +79,7 @@ def choose_settings(
     name: str, interval_count: int, threads: int, seed: int = 0, regulariser: float | None = None
 ) -> PotentialSettings:
     """The settings called "fast" or "paper", with what the user chose on top."""
-    if interval_count < 1:
-        raise InputError(f"the number of intervals must be at least 1, got {interval_count}")
+    require_interval_count(interval_count)
     if regulariser is not None and not 0.0 < regulariser < math.inf:
         raise InputError(f"the regulariser must be a positive number, got {regulariser:g}")
     if name not in ("fast", "paper"):
@@ -87,6 +87,12 @@ def choose_settings(
     base = PotentialSettings.paper(interval_count) if name == "paper" else PotentialSettings(interval_count)
     chosen = replace(base, threads=threads, seed=seed)
     return chosen if regulariser is None else replace(chosen, regulariser=regulariser)
+
+
+def require_interval_count(interval_count: int) -> None:
+    """Refuse a number of intervals that makes no sense."""
+    if not 1 <= interval_count <= MOST_INTERVALS:
+        raise InputError(f"the number of intervals must be from 1 to {MOST_INTERVALS}, got {interval_count}")
 
 
 @dataclass(frozen=True)
@@ -134,10 +140,11 @@ class PotentialSearch:
 
     regulariser: λ as chosen. enumerated: whether the store holds all patterns. store and pool cover only the steps
     whose reward exceeds −K/(2λ), the smallest φ that the master can give (`restrict_to_rewards`): no other step can
-    violate it.
+    violate it by more than rounding errors, and these are counted in (`Subproblem`).
     """
 
     def __init__(self, domain: StepDomain, settings: PotentialSettings) -> None:
+        require_interval_count(settings.interval_count)
         self.domain, self.settings = domain, settings
         self.features = domain.features(settings.interval_count, settings.every_unit)
         self.regulariser = self._choose_regulariser()
@@ -207,6 +214,16 @@ class PotentialSearch:
         return max(PAPER_REGULARISER, self.features.unit_count / (2.0 * max(size, 1e-6)))
 
 
+class _Proof(NamedTuple):
+    """Values, and a bound D of R − φ with the margin of its proof; level: of φ + D at the objective's pattern."""
+
+    level: float
+    values: Array
+    bound: float
+    margin: float
+    source: str
+
+
 @dataclass(eq=False)
 class _Loop:
     """Master, separation, cuts: one objective's run, and the best proof so far."""
@@ -226,7 +243,7 @@ class _Loop:
         self._settings, self._store = self.search.settings, self.search.store
         self._values = np.zeros(self.search.features.shape)
         self._goal = np.ones(self.search.features.shape)
-        self._proof = (math.inf, self._values, self._interval_bound(), "interval arithmetic")
+        self._proof = _Proof(math.inf, self._values, self._interval_bound(), 0.0, "interval arithmetic")
 
     def run(self) -> None:
         """Until the MILP proves that no violation exceeds the tolerance."""
@@ -249,9 +266,10 @@ class _Loop:
 
     def outcome(self) -> Generation:
         """Potentials shifted by the best proof there is."""
-        _, values, bound, proof = self._proof
-        domain = self.search.domain
-        potentials = proven_potentials(self.search.features, values, bound, proof, domain.first, domain.last)
+        proof, domain = self._proof, self.search.domain
+        potentials = proven_potentials(
+            self.search.features, proof.values, proof.bound, proof.source, domain.first, domain.last, proof.margin
+        )
         return Generation(
             potentials=potentials,
             converged=self.converged,
@@ -305,10 +323,10 @@ class _Loop:
             self._values, remaining, tolerance, enough, self._settings.threads, self._worst_point()
         )
         self.milp_count += 1
-        if found.dual_bound == -math.inf:
-            source = self.search.domain.problem.source
-            raise InfeasibleError(f"{source}: no plan exists: no step satisfies the constraints")
-        self._remember(found.dual_bound)
+        if found.dual_bound == -math.inf:  # of the whole domain, which contains such a step of every plan
+            whole = self.search.domain.whole
+            raise NoPlanExistsError(f"{whole.source}: no plan exists: no step satisfies the constraints", whole)
+        self._remember(found)
         return found
 
     def _worst_point(self) -> Array | None:
@@ -325,7 +343,7 @@ class _Loop:
         self._record(violation, found.dual_bound, "MILP")
         self.converged = found.dual_bound <= tolerance * (1.0 + 1e-9)
         if self.converged:
-            self._proof = (-math.inf, self._values, found.dual_bound, "MILP dual bound")
+            self._proof = _Proof(-math.inf, self._values, found.dual_bound, found.margin, MILP_PROOF)
         self.interrupted = found.interrupted
         out_of_time = time.monotonic() >= self.deadline
         if violation <= self._cut_tolerance() and not (self.converged or self.interrupted or out_of_time):
@@ -347,11 +365,11 @@ class _Loop:
                 self._store.solve(entries)
         return float(self._store.violations(self._values).max(initial=0.0))
 
-    def _remember(self, bound: float) -> None:
+    def _remember(self, found: Violations) -> None:
         """Keep the proof whose shifted potentials are smallest at the objective's pattern."""
-        objective = self._level(self._values) + bound
-        if objective < self._proof[0]:
-            self._proof = (objective, self._values, bound, "MILP dual bound")
+        level = self._level(self._values) + found.dual_bound
+        if level < self._proof.level:
+            self._proof = _Proof(level, self._values, found.dual_bound, found.margin, MILP_PROOF)
 
     def _interval_bound(self) -> float:
         """max R over the box: a proof for potentials of zero, which costs nothing."""

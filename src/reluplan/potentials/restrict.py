@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.bounds.interval import round_outward
+from reluplan.bounds.lp import round_discrete
 from reluplan.bounds.reach import HorizonBounds
 from reluplan.errors import InfeasibleError
 from reluplan.expression import Constraint
@@ -32,7 +33,9 @@ def restrict_to_rewards(domain: StepDomain, floor: float) -> StepDomain | None:
 
     The master's solutions are v = (Aᵀμ − w)/(2λ) with μ >= 0 and A >= 0, so v >= −w/(2λ) in every round: a step whose
     reward is at most the smallest φ that this allows violates none of them. Where bad steps are very bad (20,000 a
-    degree), what is left is a small part of the domain, with far fewer patterns and tighter big-Ms.
+    degree), what is left is a small part of the domain, with far fewer patterns and tighter big-Ms. That this pays
+    rests on the master; that it is sound does not: `Subproblem.violated` bounds the steps that are left out for any
+    values, and the domain that is returned says that it is not the whole one.
     """
     reward = domain.problem.reward
     row = Constraint(PiecewiseLinear.constant_of(floor, reward.width) - reward, False, "reward >= floor")
@@ -43,7 +46,7 @@ def restrict_to_rewards(domain: StepDomain, floor: float) -> StepDomain | None:
             bounds = _tighten(problem, bounds)
     except InfeasibleError:
         return None
-    return dataclasses.replace(domain, problem=problem, bounds=bounds)
+    return dataclasses.replace(domain, problem=problem, bounds=bounds, floor=max(floor, domain.floor))
 
 
 @dataclass(eq=False)
@@ -74,7 +77,10 @@ def _tighten(problem: Problem, bounds: HorizonBounds) -> HorizonBounds:
         return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
 
     states = [narrow(plan_model.states[t], bounds.state_lower[t], bounds.state_upper[t]) for t in (0, 1)]
+    states = [round_discrete(*box, problem.discrete_states) for box in states]
+    discrete = np.array([v.is_discrete for v in problem.actions], dtype=bool)
     actions = narrow(plan_model.actions[0], bounds.action_lower[0], bounds.action_upper[0])
+    actions = round_discrete(*actions, discrete)
     units = _unit_bounds(problem, lp, forms.steps[0], bounds)
     return dataclasses.replace(
         bounds,

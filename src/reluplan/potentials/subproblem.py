@@ -28,15 +28,26 @@ Entries = NDArray[np.int8]
 
 @dataclass(frozen=True, eq=False)
 class Violations:
-    """What one solve of the subproblem found: patterns (k, K) in the order found, and D >= max of R − φ."""
+    """What one solve of the subproblem found: patterns (k, K) in the order found, and D >= max of R − φ.
+
+    dual_bound: D, over the WHOLE domain, −inf only if that is empty, +inf if nothing was proven; margin: the error that
+    the solver's proof of D may carry.
+    """
 
     entries: Entries
     dual_bound: float
     interrupted: bool
+    margin: float = 0.0
 
 
 class Subproblem:
-    """max R(s, a, x, s', x') − φ(pattern) over the steps of a domain; one model, only its objective changes."""
+    """max R(s, a, x, s', x') − φ(pattern) over the steps of a domain; one model, only its objective changes.
+
+    Where the domain leaves out steps with R < floor, their violation is less than floor − Σ_u min_i v_{u,i}, whatever
+    the values v are, so that with D' the maximum over the steps of the domain
+
+        max over all steps of R − φ  <=  max(D', floor − Σ_u min_i v_{u,i}),      D' = −inf if no step is in the domain.
+    """
 
     def __init__(self, domain: StepDomain, features: PatternFeatures) -> None:
         self._domain, self._features = domain, features
@@ -58,9 +69,11 @@ class Subproblem:
         enough: float,
         threads: int,
         start: Array | None = None,
+        gap: float | None = None,
     ) -> Violations:
         """Maximise R − φ until the bound proves that no violation exceeds the tolerance, or one does that is at least
-        `enough` times the bound. start: inputs (s, a, x) of a step to begin from."""
+        `enough` times the bound (inf: the bound alone counts). start: inputs (s, a, x) of a step to begin from. gap:
+        of the solver; by default what the tolerance asks for."""
         found: list[Entries] = []
         settled = False
 
@@ -70,13 +83,14 @@ class Subproblem:
                 found.append(self._entries_of(progress.solution))
             if progress.bound is not None:
                 violation = -math.inf if progress.incumbent is None else progress.incumbent
-                settled = progress.bound <= tolerance or violation > max(tolerance, enough * progress.bound)
+                plenty = math.isfinite(enough) and violation > max(tolerance, enough * progress.bound)
+                settled = progress.bound <= tolerance or plenty
 
         outcome = HighsSolver().solve(
             self._with_potentials(values),
             SolveOptions(
                 time_limit=time_limit,
-                gap=min(0.05, 0.1 * tolerance / max(1.0, tolerance)),
+                gap=min(0.05, 0.1 * tolerance / max(1.0, tolerance)) if gap is None else gap,
                 threads=threads,
                 start=None if start is None else self._assignment(start),
                 on_progress=listen,
@@ -88,12 +102,19 @@ class Subproblem:
                 "the subproblem is unbounded: the reward of a single step has no upper bound; give bounds to every "
                 "action, state and auxiliary that it reads"
             )
+        outside = self._violation_outside(values)
         if outcome.status is SolveStatus.INFEASIBLE:
-            return Violations(np.zeros((0, self._features.unit_count), dtype=np.int8), -math.inf, False)
+            claimed = outside if start is None else math.inf  # a step to begin from is one: the claim is wrong
+            return Violations(np.zeros((0, self._features.unit_count), dtype=np.int8), claimed, False)
         if outcome.solution is not None:
             found.append(self._entries_of(outcome.solution))
         entries = np.array(found, dtype=np.int8).reshape(len(found), self._features.unit_count)
-        return Violations(entries, outcome.dual_bound, outcome.message == "interrupted")
+        bound = max(outcome.dual_bound, outside)
+        return Violations(entries, bound, outcome.message == "interrupted", outcome.margin)
+
+    def _violation_outside(self, values: Array) -> float:
+        """floor − Σ_u min_i v_{u,i}: no step that the domain leaves out violates the potentials by more."""
+        return self._domain.floor - float(values.min(axis=1, initial=math.inf).sum())
 
     def _assignment(self, inputs: Array) -> Array:
         """The complete solution vector of a step."""

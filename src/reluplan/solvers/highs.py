@@ -101,7 +101,7 @@ class _Run:
 
     def _configure(self, options: SolveOptions, tight: bool) -> None:
         gap = solver_gap(options)
-        settings: dict[str, bool | int | float] = {
+        settings: dict[str, bool | int | float | str] = {
             "output_flag": True,  # the log callback, our only source of the open nodes, needs it
             "log_to_console": False,
             "mip_min_logging_interval": 1.0,
@@ -114,6 +114,8 @@ class _Run:
         if tight:
             settings["primal_feasibility_tolerance"] = FEASIBILITY_TOLERANCE
             settings["mip_feasibility_tolerance"] = FEASIBILITY_TOLERANCE
+        else:
+            settings["presolve"] = "off"  # a second opinion on infeasibility: its presolve has claimed it falsely
         for name, value in settings.items():
             self._check(self._highs.setOptionValue(name, value), f"option {name}")
 
