@@ -262,7 +262,9 @@ class _Parser:
         if function.text == "abs":
             if len(arguments) != 1:
                 raise self.error(f"abs takes one argument, got {len(arguments)}", function.column)
-            arguments = [arguments[0], -arguments[0]]
+            if arguments[0].is_constant:
+                return PiecewiseLinear.constant_of(abs(arguments[0].constant), self._scope.width)
+            return PiecewiseLinear.absolute(arguments[0])
         constants = [argument.constant for argument in arguments if argument.is_constant]
         if len(constants) == len(arguments):
             value = min(constants) if function.text == "min" else max(constants)
