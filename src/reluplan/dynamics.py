@@ -39,10 +39,10 @@ def compose_dynamics(
         biases[list(network_outputs)] = last.bias
         if predicts_delta:
             outputs[list(network_outputs), list(network_outputs)] += 1.0
-    for state, function in transitions.items():
-        row, bias = _append_function(hidden, input_count, function, {})
-        outputs = _pad(outputs, len(row))
-        outputs[state], biases[state] = row, bias
+    rows = {state: _append_function(hidden, input_count, function, {}) for state, function in transitions.items()}
+    outputs = _pad(outputs, _width(hidden, input_count))  # once: it is large if there are many states
+    for state, (row, bias) in rows.items():
+        outputs[state, : len(row)], biases[state] = row, bias
     return ReluNetwork(input_count, tuple(hidden), Layer(outputs, biases))
 
 

@@ -44,6 +44,17 @@ class PiecewiseLinear:
         return cls(unit)
 
     @classmethod
+    def total(cls, parts: Sequence[PiecewiseLinear]) -> PiecewiseLinear:
+        """The sum, from left to right, in time linear in the number of its parts."""
+        if len(parts) == 1:
+            return parts[0]
+        coefficients, constant = parts[0].coefficients.copy(), parts[0].constant
+        for part in parts[1:]:
+            coefficients += part.coefficients
+            constant += part.constant
+        return cls(coefficients, constant, tuple(term for part in parts for term in part.terms))
+
+    @classmethod
     def maximum(cls, arguments: Sequence[PiecewiseLinear]) -> PiecewiseLinear:
         """max of the arguments; nested maxima are flattened where that is exact."""
         flat = [piece for argument in arguments for piece in _flatten(argument)]

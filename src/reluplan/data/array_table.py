@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.errors import InputError
+from reluplan.expression import shortened
 
 Array = NDArray[np.float64]
 
@@ -35,9 +36,9 @@ class ArrayTable:
     def _column(self, at: int) -> Array:
         values = self.arrays[at]
         if values.dtype.kind not in "fiub":
+            example = f" such as {shortened(str(values[0]))!r}" if len(values) else ""
             raise InputError(
-                f"{self.path}: column '{self.columns[at]}': expected numbers, got {values.dtype} such as "
-                f"{str(values[0])!r}"
+                f"{self.path}: column '{shortened(self.columns[at])}': expected numbers, got {values.dtype}{example}"
             )
         return values.astype(np.float64)
 

@@ -88,7 +88,10 @@ class FunctionSimulator:
 
 
 def open_function(spec: str) -> FunctionSimulator:
-    """The simulator of `file.py:function` or `package.module:function`."""
+    """The simulator of `file.py:function` or `package.module:function`.
+
+    The file or package is executed, with the user's rights and without confinement: for trusted code only.
+    """
     place, _, name = spec.rpartition(":")
     if not place or not name:
         raise InputError(f"simulator '{spec}': expected file.py:function or package.module:function")
