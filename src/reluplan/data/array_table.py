@@ -40,7 +40,8 @@ class ArrayTable:
             raise InputError(
                 f"{self.path}: column '{shortened(self.columns[at])}': expected numbers, got {values.dtype}{example}"
             )
-        return values.astype(np.float64)
+        with np.errstate(over="ignore"):  # an infinity is reported, with its place, by those who need it finite
+            return values.astype(np.float64)
 
     def where(self, row: int) -> str:
         return f"row {row + 1}"

@@ -127,7 +127,8 @@ class CsvTable:
         if not text:
             return math.nan
         try:
-            return float(text.translate(DECIMAL_COMMA) if commas else text)
+            spelt = text.translate(DECIMAL_COMMA) if commas else text
+            return float(spelt.replace("_", "?"))  # 1_000 is a number for Python alone
         except ValueError:
             if text.lower() in TRUTH:
                 return TRUTH[text.lower()]
