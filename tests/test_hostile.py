@@ -308,6 +308,10 @@ def reshaped(shape: Any) -> onnx.ModelProto:
     return proto([node("Reshape", "x s")], {"s": shape})
 
 
+def texts() -> onnx.TensorProto:
+    return onnx.TensorProto(name="s", data_type=TensorProto.STRING, dims=[1], string_data=[b"a"])
+
+
 def linear(weights: Any, bias: Any = (0.0,)) -> onnx.ModelProto:
     return proto([node("MatMul", "x w", "m"), node("Add", "m b")], {"w": np.asarray(weights), "b": np.asarray(bias)})
 
@@ -350,7 +354,7 @@ NETWORKS: dict[str, tuple[Callable[[], onnx.ModelProto] | bytes, str]] = {
     "a bias of -1e20": (lambda: linear([[1.0], [1.0]], [-1e20]), "must stay below 1e+15"),
     "weights whose product overflows": (lambda: folded(1e200), "NaN or infinite"),
     "weights whose product is too large": (lambda: folded(1e100), "must stay below 1e+15"),
-    "weights of text": (lambda: reshaped(onnx.TensorProto(name="s", data_type=TensorProto.STRING, dims=[1], string_data=[b"a"])), "STRING"),
+    "weights of text": (lambda: reshaped(texts()), "STRING"),
     "complex weights": (lambda: linear(np.ones((2, 1)) + 1j), "COMPLEX128"),
     "an unknown operator": (lambda: proto([node("Sigmoid", "x")], {}), "Sigmoid"),
     "a loop of nodes": (lambda: proto([node("Relu", "y", "z"), node("Relu", "z", "y")], {}), "not valid"),
