@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.network import Layer, ReluNetwork
-from reluplan.piecewise import PiecewiseLinear
+from reluplan.piecewise import MaxTerm, PiecewiseLinear
 
 Array = NDArray[np.float64]
 
@@ -39,10 +39,10 @@ def compose_dynamics(
         biases[list(network_outputs)] = last.bias
         if predicts_delta:
             outputs[list(network_outputs), list(network_outputs)] += 1.0
-    for state, function in transitions.items():
-        row, bias = _append_function(hidden, input_count, function)
-        outputs = _pad(outputs, len(row))
-        outputs[state], biases[state] = row, bias
+    rows = {state: _append_function(hidden, input_count, function, {}) for state, function in transitions.items()}
+    outputs = _pad(outputs, _width(hidden, input_count))  # once: it is large if there are many states
+    for state, (row, bias) in rows.items():
+        outputs[state, : len(row)], biases[state] = row, bias
     return ReluNetwork(input_count, tuple(hidden), Layer(outputs, biases))
 
 
@@ -54,23 +54,45 @@ def _widen(layer: Layer, old_inputs: int, positions: Sequence[int], input_count:
     return Layer(weights, layer.bias)
 
 
-def _append_function(hidden: list[Layer], input_count: int, function: PiecewiseLinear) -> tuple[Array, float]:
-    """Append the ReLUs that the function needs; returns its row over inputs and hidden units, and its constant."""
+def _append_function(
+    hidden: list[Layer], input_count: int, function: PiecewiseLinear, known: dict[int, tuple[Array, float]]
+) -> tuple[Array, float]:
+    """Append the ReLUs that the function needs; returns its row over inputs and hidden units, and its constant.
+
+    known: the rows and constants of maxima, by key, that have their ReLUs already.
+    """
     row, bias = function.coefficients[:input_count], function.constant
     for term in function.terms:
-        largest, offset = _append_function(hidden, input_count, term.arguments[0])
-        for argument in term.arguments[1:]:
-            other, other_offset = _append_function(hidden, input_count, argument)
-            largest = _pad(largest, len(other))
-            hidden.append(Layer((other - largest)[None, :], np.array([other_offset - offset])))
-            largest = np.append(largest, 1.0)
-        row = _pad(row, len(largest)) + term.weight * largest
+        if term.key not in known:
+            known[term.key] = _append_maximum(hidden, input_count, term, known)
+        largest, offset = known[term.key]
+        width = max(len(row), len(largest))
+        row = _pad(row, width) + term.weight * _pad(largest, width)
         bias += term.weight * offset
-    width = input_count + sum(layer.unit_count for layer in hidden)
-    return _pad(row, width), bias
+    return _pad(row, _width(hidden, input_count)), bias
+
+
+def _append_maximum(
+    hidden: list[Layer], input_count: int, term: MaxTerm, known: dict[int, tuple[Array, float]]
+) -> tuple[Array, float]:
+    """The row and constant of the unweighted maximum."""
+    largest, offset = _append_function(hidden, input_count, term.arguments[0], known)
+    for argument in term.arguments[1:]:
+        other, other_offset = _append_function(hidden, input_count, argument, known)
+        largest = _pad(largest, len(other))
+        hidden.append(Layer((other - largest)[None, :], np.array([other_offset - offset])))
+        largest = np.append(largest, 1.0)
+    return largest, offset
+
+
+def _width(hidden: list[Layer], input_count: int) -> int:
+    """How many values a layer behind these ones reads."""
+    return hidden[-1].weights.shape[1] + hidden[-1].unit_count if hidden else input_count
 
 
 def _pad(array: Array, width: int) -> Array:
     """Zeros on the right, up to the width."""
     missing = width - array.shape[-1]
+    if not missing:
+        return array
     return np.concatenate([array, np.zeros((*array.shape[:-1], missing))], axis=-1)

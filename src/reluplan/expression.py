@@ -16,8 +16,10 @@ from __future__ import annotations
 import difflib
 import math
 import re
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +33,12 @@ DEEPEST = 100
 
 LISTED_NAMES = 12
 """How many names an error lists."""
+
+COMPARED_NAMES = 5_000
+"""How many names a misspelt one is compared with: the comparison takes a while for each."""
+
+SHOWN_VALUE = 200
+"""How many characters of a value an error shows."""
 
 SHOWN_BEFORE, SHOWN_AFTER = 60, 40
 """How much of a long expression an error shows around the place it points at."""
@@ -114,10 +122,40 @@ _CHARACTER_ADVICE = {
 def did_you_mean(name: str, known: Iterable[str], label: str) -> str:
     """The known name that a misspelt one stands for or, if none is near, a list of known names."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1)
+    near = difflib.get_close_matches(name[:SHOWN_VALUE], names[:COMPARED_NAMES], n=1)
     if near:
-        return f"did you mean '{near[0]}'?"
-    return f"{label}: {', '.join(names[:LISTED_NAMES])}{', ...' if len(names) > LISTED_NAMES else ''}"
+        return f"did you mean '{shortened(near[0])}'?"
+    listed = ", ".join(shortened(known) for known in names[:LISTED_NAMES])
+    return f"{label}: {listed}{', ...' if len(names) > LISTED_NAMES else ''}"
+
+
+def shortened(text: str) -> str:
+    """The text, or the start of a very long one: nobody reads a megabyte on a screen."""
+    return text if len(text) <= SHOWN_VALUE else f"{text[:SHOWN_VALUE]}..."
+
+
+def shown(value: Any) -> str:
+    """A value of a file as an error shows it: short, whatever it is."""
+    if isinstance(value, int) and value.bit_length() > SHOWN_VALUE:  # Python refuses to print thousands of digits
+        return f"a whole number of {value.bit_length()} bits"
+    if isinstance(value, (str, list, dict)):
+        return _SHORT.repr(value)
+    return shortened(repr(value))
+
+
+class _ShortRepr(reprlib.Repr):
+    """Like repr, but with few items, few levels and few characters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxlist, self.maxdict = 4, 20, 20
+        self.maxstring = self.maxother = SHOWN_VALUE
+
+    def repr_int(self, x: int, level: int) -> str:
+        return shown(x)
+
+
+_SHORT = _ShortRepr()
 
 
 @dataclass(frozen=True)
@@ -166,14 +204,14 @@ class _Parser:
     def finite(self, function: PiecewiseLinear) -> PiecewiseLinear:
         """The function, unless its numbers have overflowed."""
         if not function.is_finite:
-            raise InputError(f"{self._where}: the numbers in '{self._text}' overflow")
+            raise InputError(f"{self._where}: the numbers in '{shortened(self._text)}' overflow; scale the variables")
         return function
 
     def sum(self) -> PiecewiseLinear:
-        value = self._product()
+        values = [self._product()]
         while self.peek() in ("+", "-"):
-            value = value + self._product() if self.take() == "+" else value - self._product()
-        return value
+            values.append(self._product() if self.take() == "+" else -self._product())
+        return PiecewiseLinear.total(values)
 
     def _tokenize(self) -> list[_Token]:
         tokens: list[_Token] = []
@@ -238,7 +276,7 @@ class _Parser:
     def _number(self, token: _Token) -> float:
         value = float(token.text)
         if math.isinf(value):
-            raise self.error(f"the number {token.text} is too large", token.column)
+            raise self.error(f"the number {shortened(token.text)} is too large", token.column)
         return value
 
     def _bracket(self, opening: _Token, several: bool) -> list[PiecewiseLinear]:
@@ -262,7 +300,9 @@ class _Parser:
         if function.text == "abs":
             if len(arguments) != 1:
                 raise self.error(f"abs takes one argument, got {len(arguments)}", function.column)
-            arguments = [arguments[0], -arguments[0]]
+            if arguments[0].is_constant:
+                return PiecewiseLinear.constant_of(abs(arguments[0].constant), self._scope.width)
+            return PiecewiseLinear.absolute(arguments[0])
         constants = [argument.constant for argument in arguments if argument.is_constant]
         if len(constants) == len(arguments):
             value = min(constants) if function.text == "min" else max(constants)
@@ -284,7 +324,7 @@ class _Parser:
         if name in FUNCTIONS:
             raise self.error(f"'{name}' is a function: write {name}(...)", token.column)
         hint = did_you_mean(name, [*self._scope.positions, *self._scope.constants], "known names")
-        raise self.error(f"unknown variable '{name}' ({hint})", token.column)
+        raise self.error(f"unknown variable '{shortened(name)}' ({hint})", token.column)
 
     def _unexpected(self) -> InputError:
         token = self._tokens[self._index]

@@ -22,27 +22,46 @@ def fingerprint(value: object, irrelevant: Irrelevant | None = None) -> str:
     >>> fingerprint((1.0, "a")) == fingerprint((1.0, "a")), fingerprint((-0.0,)) == fingerprint((0.0,))
     (True, True)
     """
-    return hashlib.sha256(canonical_form(value, irrelevant or {})).hexdigest()
+    return _Walk(irrelevant or {}).digest(value).hex()
 
 
-def canonical_form(value: object, irrelevant: Irrelevant) -> bytes:
-    """Bytes that name the kind and the length of every part, so that no two values share them."""
-    match value:
-        case None | bool():
-            return _tagged(b"constant", str(value).encode())
-        case int() | np.integer():
-            return _tagged(b"integer", str(int(value)).encode())
-        case float() | np.floating():
-            return _tagged(b"float", struct.pack("<d", float(value) + 0.0))  # + 0.0 makes a negative zero equal to zero
-        case str():
-            return _tagged(b"text", value.encode("utf-8", "surrogatepass"))
-        case np.ndarray():
-            return _of_array(value)
-        case tuple() | list():
-            return _tagged(b"sequence", *(canonical_form(part, irrelevant) for part in value))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _of_dataclass(value, irrelevant)
-    raise TypeError(f"no canonical form for {type(value).__name__}: give it one, or declare its field irrelevant")
+class _Walk:
+    """Digests of all parts of an object; a part that stands in several places, as in nested `abs`, is visited once."""
+
+    def __init__(self, irrelevant: Irrelevant) -> None:
+        self._irrelevant = irrelevant
+        self._known: dict[int, bytes] = {}
+
+    def digest(self, value: object) -> bytes:
+        """The digest of bytes that name the kind and the length of every part, so that no two values share them."""
+        if id(value) not in self._known:  # the root keeps every part alive, so no id is used twice
+            self._known[id(value)] = hashlib.sha256(self._canonical_form(value)).digest()
+        return self._known[id(value)]
+
+    def _canonical_form(self, value: object) -> bytes:
+        match value:
+            case None | bool():
+                return _tagged(b"constant", str(value).encode())
+            case int() | np.integer():
+                return _tagged(b"integer", str(int(value)).encode())
+            case float() | np.floating():
+                return _tagged(b"float", struct.pack("<d", float(value) + 0.0))  # + 0.0: a negative zero is zero
+            case str():
+                return _tagged(b"text", value.encode("utf-8", "surrogatepass"))
+            case np.ndarray():
+                return _of_array(value)
+            case tuple() | list():
+                return _tagged(b"sequence", *(self.digest(part) for part in value))
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return self._of_dataclass(value)
+        raise TypeError(f"no canonical form for {type(value).__name__}: give it one, or declare its field irrelevant")
+
+    def _of_dataclass(self, value: object) -> bytes:
+        assert dataclasses.is_dataclass(value)
+        kind = type(value).__name__
+        names = [field.name for field in dataclasses.fields(value) if (kind, field.name) not in self._irrelevant]
+        parts = [_tagged(name.encode(), self.digest(getattr(value, name))) for name in names]
+        return _tagged(b"object", kind.encode(), *parts)
 
 
 def _of_array(value: np.ndarray) -> bytes:
@@ -50,14 +69,6 @@ def _of_array(value: np.ndarray) -> bytes:
         raise TypeError(f"no canonical form for arrays of {value.dtype}")
     numbers = np.ascontiguousarray(value + 0.0 if value.dtype.kind == "f" else value)
     return _tagged(b"array", numbers.dtype.str.encode(), str(value.shape).encode(), numbers.tobytes())
-
-
-def _of_dataclass(value: object, irrelevant: Irrelevant) -> bytes:
-    assert dataclasses.is_dataclass(value)
-    kind = type(value).__name__
-    names = [field.name for field in dataclasses.fields(value) if (kind, field.name) not in irrelevant]
-    parts = [_tagged(name.encode(), canonical_form(getattr(value, name), irrelevant)) for name in names]
-    return _tagged(b"object", kind.encode(), *parts)
 
 
 def _tagged(kind: bytes, *parts: bytes) -> bytes:

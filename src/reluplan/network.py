@@ -16,6 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from reluplan.errors import InputError
 
 Array = NDArray[np.float64]
+TOO_LARGE = 1e15
+"""Weights and biases stay below this: solvers take no larger coefficients, and doubles no longer tell units apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +68,12 @@ class ReluNetwork:
                 )
             if not (np.isfinite(layer.weights).all() and np.isfinite(layer.bias).all()):
                 raise InputError(f"{name} of the network has a weight or bias that is NaN or infinite")
+            largest = max(_size(layer.weights), _size(layer.bias))
+            if largest >= TOO_LARGE:
+                raise InputError(
+                    f"{name} of the network has a weight or bias of size {largest:.3g}; they must stay below "
+                    f"{TOO_LARGE:g}: scale the variables, or train again"
+                )
             width += layer.unit_count
 
     @classmethod
@@ -158,3 +166,8 @@ def _rows(layer: Layer) -> Iterator[tuple[list[float], float]]:
 def _exact_row(weights: Sequence[float], bias: float, values: Sequence[Fraction]) -> Fraction:
     products = (Fraction(w) * value for w, value in zip(weights, values, strict=True) if w)
     return sum(products, Fraction(bias))
+
+
+def _size(values: Array) -> float:
+    """The largest absolute value."""
+    return float(max(values.max(initial=0.0), -values.min(initial=0.0)))

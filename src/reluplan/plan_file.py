@@ -12,7 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan.csv_names import escaped, unescaped
 from reluplan.errors import InputError
+from reluplan.expression import shortened
 from reluplan.problem import Problem, Variable
 from reluplan.simulate import Trajectory
 
@@ -24,7 +26,7 @@ def plan_csv(problem: Problem, trajectory: Trajectory) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = [v.name for v in problem.input_variables]
-    writer.writerow(["step", *names, "reward"])
+    writer.writerow(["step", *map(escaped, names), "reward"])
     for t in range(trajectory.horizon + 1):
         last = t == trajectory.horizon
         actions = [""] * len(problem.actions) if last else map(repr, trajectory.actions[t].tolist())
@@ -101,7 +103,7 @@ class _Table:
     def require(self, variables: Sequence[Variable]) -> None:
         for variable in variables:
             if variable.name not in self.columns:
-                found = ", ".join(self.columns)
+                found = shortened(", ".join(self.columns))
                 raise self.error(f"the column '{variable.name}' is missing; the file has: {found}")
 
     def text(self, row: int, column: str) -> str:
@@ -112,7 +114,7 @@ class _Table:
         try:
             value = float(text)
         except ValueError:
-            raise self.error(f"{where}: expected a number, got {text!r}") from None
+            raise self.error(f"{where}: expected a number, got {shortened(text)!r}") from None
         if not math.isfinite(value):
             raise self.error(f"{where}: {text} is not a finite number")
         return value
@@ -144,7 +146,7 @@ def _read_table(path: Path) -> _Table:
     if len(numbered) < 2:
         raise InputError(f"{path}: has no plan: expected a header and at least one step")
     (_, first), *steps = numbered
-    header = [name.strip() for name in first]
+    header = [unescaped(name.strip()) for name in first]
     table = _Table(path, {name: i for i, name in enumerate(header)}, [row for _, row in steps], [n for n, _ in steps])
     if len(table.columns) < len(header):
         raise table.error("two columns of the header have the same name")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -14,7 +15,15 @@ import numpy as np
 
 from reluplan.dynamics import compose_dynamics
 from reluplan.errors import InputError
-from reluplan.expression import Constraint, Scope, did_you_mean, parse_constraints, parse_expression
+from reluplan.expression import (
+    Constraint,
+    Scope,
+    did_you_mean,
+    parse_constraints,
+    parse_expression,
+    shortened,
+    shown,
+)  # fmt: skip
 from reluplan.network import ReluNetwork
 from reluplan.piecewise import PiecewiseLinear
 from reluplan.problem import Kind, Problem, StepLayout, Variable
@@ -27,6 +36,10 @@ TOP_KEYS = {
 NETWORK_KEYS = {"file", "inputs", "outputs", "predicts"}
 PLAN_COLUMNS = {"step", "reward"}
 """Columns of plan.csv beside the variables."""
+LONGEST_HORIZON = 1_000_000
+LONGEST_KEY = 100
+"""How many parts a dotted key may have: the time that Python's TOML reader takes for one grows with its square."""
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++\s*+\.\s*+){{{LONGEST_KEY}}}")
 
 
 @dataclass(frozen=True)
@@ -70,7 +83,12 @@ def read_variables(path: str | Path) -> VariableTable:
 
 def _parse_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
+        if _LONG_KEY.search(text):
+            raise InputError(f"{path}: has a dotted key of more than {LONGEST_KEY} parts, which no problem needs")
+        return tomllib.loads(text)
+    except RecursionError:
+        raise InputError(f"{path}: its lists or tables stand too deep inside each other; no key needs that") from None
     except FileNotFoundError:
         raise InputError(f"{path}: no such problem file") from None
     except OSError as error:
@@ -135,20 +153,22 @@ class _Reader:
     def _check_keys(self, table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
         for key in table:
             if key not in known:
-                raise self._fail(where, f"unknown key '{key}' ({did_you_mean(key, known, 'known keys')})")
+                raise self._fail(where, f"unknown key '{shortened(key)}' ({did_you_mean(key, known, 'known keys')})")
 
     def _get(self, table: Mapping[str, Any], key: str, kind: type, where: str, default: Any = None) -> Any:
         value = table.get(key, default)
         if value is None:
             raise self._fail(where, f"the key '{key}' is missing")
         if not isinstance(value, kind) or isinstance(value, bool):
-            raise self._fail(f"{where}.{key}".lstrip("."), f"expected {_words(kind)}, got {value!r}")
+            raise self._fail(f"{where}.{key}".lstrip("."), f"expected {_words(kind)}, got {shown(value)}")
         return value
 
     def _horizon(self) -> int:
         horizon: int = self._get(self.data, "horizon", int, "")
         if horizon < 1:
-            raise self._fail("horizon", f"must be at least 1, got {horizon}")
+            raise self._fail("horizon", f"must be at least 1, got {shown(horizon)}")
+        if horizon > LONGEST_HORIZON:
+            raise self._fail("horizon", f"must be at most {LONGEST_HORIZON:,}, got {shown(horizon)}")
         return horizon
 
     def _constants(self) -> dict[str, float]:
@@ -158,15 +178,15 @@ class _Reader:
     def _number(self, value: Any, where: str) -> float:
         """A number or an infinity; whole numbers of any length are TOML, but must fit into a float."""
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
-            raise self._fail(where, f"expected a number, got {value!r}")
+            raise self._fail(where, f"expected a number, got {shown(value)}")
         if isinstance(value, int) and abs(value) > sys.float_info.max:
-            raise self._fail(where, f"the number {str(value)[:20]}... is too large; write inf for no bound")
+            raise self._fail(where, f"{shown(value)} is too large a number; write inf for no bound")
         return float(value)
 
     def _finite(self, value: Any, where: str) -> float:
         number = self._number(value, where)
         if math.isinf(number):
-            raise self._fail(where, f"expected a finite number, got {value!r}")
+            raise self._fail(where, f"expected a finite number, got {shown(value)}")
         return number
 
     def _variables(self, section: str, keys: set[str]) -> tuple[Variable, ...]:
@@ -178,11 +198,11 @@ class _Reader:
     def _variable(self, section: str, name: str, table: Any, keys: set[str]) -> Variable:
         where = f'{section}."{name}"'
         if not isinstance(table, dict):
-            raise self._fail(where, f"expected a table with keys such as bounds, got {table!r}")
+            raise self._fail(where, f"expected a table with keys such as bounds, got {shown(table)}")
         self._check_keys(table, keys, where)
         kind: Kind = self._get(table, "kind", str, where, "continuous")
         if kind not in get_args(Kind):
-            raise self._fail(where, f"kind must be one of {', '.join(get_args(Kind))}; got {kind!r}")
+            raise self._fail(where, f"kind must be one of {', '.join(get_args(Kind))}; got {shown(kind)}")
         default = [0, 1] if kind == "boolean" else [-math.inf, math.inf]
         lower, upper = self._interval(table.get("bounds", default), f"{where}.bounds")
         if kind != "continuous":
@@ -190,17 +210,19 @@ class _Reader:
         if kind == "boolean":
             lower, upper = max(lower, 0.0), min(upper, 1.0)
         if lower > upper:
-            raise self._fail(f"{where}.bounds", f"the box is empty: {table.get('bounds')} contains no {kind} value")
+            raise self._fail(
+                f"{where}.bounds", f"the box is empty: {shown(table.get('bounds'))} contains no {kind} value"
+            )
         return Variable(name, kind, float(lower), float(upper))
 
     def _interval(self, value: Any, where: str) -> tuple[float, float]:
         if not isinstance(value, list) or len(value) != 2:
-            raise self._fail(where, f"expected two numbers [lower, upper], got {value!r}")
+            raise self._fail(where, f"expected two numbers [lower, upper], got {shown(value)}")
         lower, upper = (self._number(side, where) for side in value)
         if lower > upper:
             raise self._fail(where, f"the box is empty: the lower bound {lower:g} exceeds the upper bound {upper:g}")
         if lower == math.inf or upper == -math.inf:
-            raise self._fail(where, f"the box is empty: no finite number lies in {value!r}")
+            raise self._fail(where, f"the box is empty: no finite number lies in {shown(value)}")
         return lower, upper
 
     def _check_names(self, names: Iterable[str]) -> None:
@@ -209,9 +231,9 @@ class _Reader:
             if name in seen:
                 raise self._fail("", f"the name '{name}' is declared twice")
             if "'" in name or "`" in name:
-                raise self._fail("", f"the name {name!r} contains a quote, which marks next states and names")
+                raise self._fail("", f"the name {shown(name)} contains a quote, which marks next states and names")
             if name != " ".join(name.split()) or not name.isprintable() or not name:
-                raise self._fail("", f"the name {name!r} is empty or has spaces that cannot be seen; take them out")
+                raise self._fail("", f"the name {shown(name)} is empty or has spaces that cannot be seen: remove them")
             seen.add(name)
 
     def _check_columns(self, variables: Iterable[str]) -> None:
@@ -250,7 +272,7 @@ class _Reader:
         for index, text in enumerate(texts):
             where = f"{key}[{index}]"
             if not isinstance(text, str):
-                raise self._fail(where, f'expected a text such as "x + y <= 3", got {text!r}')
+                raise self._fail(where, f'expected a text such as "x + y <= 3", got {shown(text)}')
             for constraint in parse_constraints(text, scope, f"{self.path}: {where}"):
                 self._check_constant(constraint, where)
                 parsed.append(constraint)
@@ -278,7 +300,11 @@ class _Reader:
         predicted = [outputs[name] for name in section.outputs] if section else []
         self._check_cover(states, predicted, transitions)
         is_delta = section is not None and section.predicts == "delta"
-        return compose_dynamics(len(inputs), len(states), network, read, predicted, is_delta, transitions)
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return compose_dynamics(len(inputs), len(states), network, read, predicted, is_delta, transitions)
+        except InputError as error:  # the network alone was fine
+            raise self._fail("transition", f"the numbers are too large: {error}") from None
 
     def _network_section(self, states: Iterable[Variable], variables: Iterable[Variable]) -> NetworkSection | None:
         """The names and the file of [network], without a look at the file; None if there is no such section."""
@@ -288,7 +314,7 @@ class _Reader:
         self._check_keys(table, NETWORK_KEYS, "network")
         predicts = self._get(table, "predicts", str, "network", "next")
         if predicts not in ("next", "delta"):
-            raise self._fail("network.predicts", f'must be "next" or "delta", got {predicts!r}')
+            raise self._fail("network.predicts", f'must be "next" or "delta", got {shown(predicts)}')
         return NetworkSection(
             file=self.path.parent / self._get(table, "file", str, "network"),
             inputs=self._name_list(table, "inputs", [v.name for v in variables]),
@@ -297,8 +323,8 @@ class _Reader:
         )
 
     def _network(self, section: NetworkSection) -> ReluNetwork:
-        if self.network is None and not section.file.is_file():
-            raise self._fail("network.file", f"no such file: {section.file}")
+        if self.network is None and not _is_file(section.file):
+            raise self._fail("network.file", f"no such file: {shortened(str(section.file))}")
         network = self.network or ReluNetwork.load(section.file)
         self._check_width("inputs", network.input_count, len(section.inputs), section.file)
         self._check_width("outputs", network.output_count, len(section.outputs), section.file)
@@ -307,9 +333,10 @@ class _Reader:
     def _name_list(self, table: Mapping[str, Any], key: str, known: list[str]) -> tuple[str, ...]:
         where = f"network.{key}"
         names = self._get(table, key, list, "network")
+        declared = frozenset(known)
         for name in names:
-            if not isinstance(name, str) or name not in known:
-                raise self._fail(where, f"unknown name {name!r} ({did_you_mean(str(name), known, 'declared')})")
+            if not isinstance(name, str) or name not in declared:
+                raise self._fail(where, f"unknown name {shown(name)} ({did_you_mean(shown(name), known, 'declared')})")
         if len(set(names)) < len(names):
             raise self._fail(where, "a name is listed twice")
         return tuple(names)
@@ -328,15 +355,16 @@ class _Reader:
             if name not in outputs:
                 raise self._fail(where, f"is not a declared state ({did_you_mean(name, outputs, 'declared')})")
             if not isinstance(text, str):
-                raise self._fail(where, f"expected an expression, got {text!r}")
+                raise self._fail(where, f"expected an expression, got {shown(text)}")
             transitions[outputs[name]] = parse_expression(text, scopes.current(), f"{self.path}: {where}")
         return transitions
 
     def _check_cover(self, states: tuple[Variable, ...], predicted: list[int], known: Mapping[int, Any]) -> None:
+        learned = frozenset(predicted)
         for index, state in enumerate(states):
-            if index in predicted and index in known:
+            if index in learned and index in known:
                 raise self._fail("", f"state '{state.name}' is both a network output and has a known transition")
-            if index not in predicted and index not in known:
+            if index not in learned and index not in known:
                 raise self._fail(
                     "", f"state '{state.name}' has no transition: list it in network.outputs or under [transition]"
                 )
@@ -376,6 +404,14 @@ class _Scopes:
     def _primed(self) -> dict[str, int]:
         start = self.layout.input_count
         return {f"{v.name}'": start + at for at, v in enumerate((*self.states, *self.auxiliaries))}
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is such a file; a name that no system takes is the name of none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _integers_within(lower: float, upper: float) -> tuple[float, float]:

@@ -24,7 +24,9 @@ def check(
     simulator: Annotated[
         str | None,
         typer.Option(
-            help="Also run it in the true system: domain.rddl, gym:EnvId, file.py:function.", show_default=False
+            help="Also run it in the true system: domain.rddl, gym:EnvId, file.py:function. "
+            "A Python file and a gym environment are programs: they run with your rights.",
+            show_default=False,
         ),
     ] = None,
     instance: Annotated[

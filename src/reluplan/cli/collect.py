@@ -32,7 +32,9 @@ def collect(
     domain: Annotated[
         str,
         typer.Argument(
-            help="domain.rddl, a name of rddlrepository, gym:EnvId, or file.py:function.", show_default=False
+            help="domain.rddl, a name of rddlrepository, gym:EnvId, or file.py:function. "
+            "A Python file and a gym environment are programs: they run with your rights.",
+            show_default=False,
         ),
     ],
     out: Annotated[Path, typer.Option(help="data.parquet, .csv or .npz; the ending decides.", show_default=False)],

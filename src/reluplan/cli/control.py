@@ -23,7 +23,12 @@ from reluplan.run import Clock
 def control(
     problem: ProblemArgument,
     simulator: Annotated[
-        str, typer.Option(help="The true system: domain.rddl, gym:EnvId or file.py:function.", show_default=False)
+        str,
+        typer.Option(
+            help="The true system: domain.rddl, gym:EnvId or file.py:function. "
+            "A Python file and a gym environment are programs: they run with your rights.",
+            show_default=False,
+        ),
     ],
     instance: Annotated[str | None, typer.Option(help="RDDL instance file.", show_default=False)] = None,
     lookahead: Annotated[int | None, typer.Option(help="Steps to plan ahead; all remaining by default.")] = None,

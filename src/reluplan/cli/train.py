@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -153,7 +154,7 @@ def _check_files(read: list[Path], network: Path, report: Path, plot: Path | Non
     written = [path for path in (network, report, plot) if path is not None]
     for path in written:
         check_writable(path.parent)
-        if path.resolve() in {other.resolve() for other in read} or written.count(path) > 1:
+        if os.path.realpath(path) in {os.path.realpath(other) for other in read} or written.count(path) > 1:
             raise InputError(f"{path}: is named twice, to be read or written; choose another name")
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from reluplan.control.controller import Decision
 from reluplan.control.episode import Episode
+from reluplan.csv_names import escaped
 from reluplan.errors import InputError
 from reluplan.files import write_atomically
 from reluplan.problem import Problem
@@ -58,7 +59,7 @@ class ControlReport:
         """One row per step: where the system was, what was done, what it earned, and how the action was found."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self._header())
+        writer.writerow([escaped(name) for name in self._header()])
         writer.writerows(self._rows())
         return text.getvalue()
 

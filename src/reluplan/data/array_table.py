@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.errors import InputError
+from reluplan.expression import shortened
 
 Array = NDArray[np.float64]
 
@@ -35,11 +36,12 @@ class ArrayTable:
     def _column(self, at: int) -> Array:
         values = self.arrays[at]
         if values.dtype.kind not in "fiub":
+            example = f" such as {shortened(str(values[0]))!r}" if len(values) else ""
             raise InputError(
-                f"{self.path}: column '{self.columns[at]}': expected numbers, got {values.dtype} such as "
-                f"{str(values[0])!r}"
+                f"{self.path}: column '{shortened(self.columns[at])}': expected numbers, got {values.dtype}{example}"
             )
-        return values.astype(np.float64)
+        with np.errstate(over="ignore"):  # an infinity is reported, with its place, by those who need it finite
+            return values.astype(np.float64)
 
     def where(self, row: int) -> str:
         return f"row {row + 1}"

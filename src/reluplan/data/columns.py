@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from reluplan.data.names import next_state_base, plain_name
 from reluplan.errors import InputError
-from reluplan.expression import did_you_mean
+from reluplan.expression import LISTED_NAMES, did_you_mean, shortened
 
 
 @dataclass(frozen=True)
@@ -41,17 +42,44 @@ def find_columns(
 
 @dataclass(frozen=True)
 class _Finder:
+    """Looks names up in a header, each in a time that does not grow with the header."""
+
     path: Path
     columns: tuple[str, ...]
     variables: frozenset[str]
 
+    @cached_property
+    def _exact(self) -> dict[str, int]:
+        """The first column of each name."""
+        return {name: at for at, name in reversed(list(enumerate(self.columns)))}
+
+    @cached_property
+    def _spelt(self) -> dict[str, list[int]]:
+        """The columns of each plain name; a variable's own name is no other spelling of another's."""
+        return _grouped((plain_name(name), at) for at, name in self._free)
+
+    @cached_property
+    def _next_exact(self) -> dict[str, list[int]]:
+        """The columns marked as the next state of each name."""
+        return _grouped((base, at) for base, at in self._marked)
+
+    @cached_property
+    def _next_spelt(self) -> dict[str, list[int]]:
+        return _grouped((plain_name(base), at) for base, at in self._marked)
+
+    @cached_property
+    def _free(self) -> list[tuple[int, str]]:
+        return [(at, name) for at, name in enumerate(self.columns) if name not in self.variables]
+
+    @cached_property
+    def _marked(self) -> list[tuple[str, int]]:
+        return [(base, at) for at, name in self._free if (base := next_state_base(name)) is not None]
+
     def find(self, name: str) -> int | None:
         """The column of a name: exactly, or the one that is the same in another spelling."""
-        if name in self.columns:
-            return self.columns.index(name)
-        taken = self.variables - {name}
-        wanted = plain_name(name)
-        return self._single(name, [i for i, c in enumerate(self.columns) if c not in taken and plain_name(c) == wanted])
+        if name in self._exact:
+            return self._exact[name]
+        return self._single(name, self._spelt.get(plain_name(name), []))
 
     def label(self, name: str) -> int | None:
         """The column of episodes or steps, unless the system has a variable of that name."""
@@ -78,15 +106,18 @@ class _Finder:
         return tuple(at for at in found if at is not None)
 
     def _next(self, name: str) -> int | None:
-        marked = {i: next_state_base(c) for i, c in enumerate(self.columns) if c not in self.variables}
-        exact = [i for i, base in marked.items() if base == name]
-        wanted = plain_name(name)
-        return self._single(
-            f"{name}'", exact or [i for i, base in marked.items() if base is not None and plain_name(base) == wanted]
-        )
+        places = self._next_exact.get(name) or self._next_spelt.get(plain_name(name), [])
+        return self._single(f"{name}'", places)
 
     def _single(self, name: str, places: Sequence[int]) -> int | None:
         if len(places) > 1:
-            spelt = ", ".join(repr(self.columns[at]) for at in places)
+            spelt = ", ".join(repr(shortened(self.columns[at])) for at in places[:LISTED_NAMES])
             raise InputError(f"{self.path}: which column holds {name}? These all could: {spelt}; rename the others")
         return places[0] if places else None
+
+
+def _grouped(pairs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    groups: dict[str, list[int]] = {}
+    for name, at in pairs:
+        groups.setdefault(name, []).append(at)
+    return groups

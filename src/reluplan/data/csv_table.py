@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -15,8 +15,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan.csv_names import unescaped
 from reluplan.data.table import check_header
 from reluplan.errors import InputError
+from reluplan.expression import shortened
 
 Array = NDArray[np.float64]
 DELIMITERS = (";", "\t", ",")
@@ -94,7 +96,7 @@ class CsvTable:
         """(line, cells) of every row that is not empty."""
         reader = csv.reader(io.StringIO(self.body), delimiter=self.delimiter)
         started = 0
-        for cells in reader:
+        for cells in readable_rows(reader, self.path):
             line, started = self.lines[started], reader.line_num
             if not any(cell.strip() for cell in cells):
                 continue
@@ -125,12 +127,15 @@ class CsvTable:
         if not text:
             return math.nan
         try:
-            return float(text.translate(DECIMAL_COMMA) if commas else text)
+            spelt = text.translate(DECIMAL_COMMA) if commas else text
+            return float(spelt.replace("_", "?"))  # 1_000 is a number for Python alone
         except ValueError:
             if text.lower() in TRUTH:
                 return TRUTH[text.lower()]
-        where = f"line {line}, column '{self.columns[at]}'"
-        raise InputError(f"{self.path}: {where}: expected a number, got {text!r}{self._number_hint(text, commas)}")
+        where = f"line {line}, column '{shortened(self.columns[at])}'"
+        raise InputError(
+            f"{self.path}: {where}: expected a number, got {shortened(text)!r}{self._number_hint(text, commas)}"
+        )
 
     def _number_hint(self, text: str, commas: bool) -> str:
         """What to do where a number is spelt in a way that could mean two things."""
@@ -170,12 +175,13 @@ def open_csv(path: Path) -> CsvTable:
     text = read_text(path)
     if LOG_HEADER.search(text, 0, LOG_HEADER_WITHIN):
         return _open_log(path, text)
-    start = re.match(r"\s*?(?:sep=(.)\n)?\s*?(?=\S)", text)  # Excel is told the separator by a line sep=;
+    # Excel is told the separator by a line sep=;
+    start = re.match(r"\s*?(?:sep=(.)\n)?\s*?(?=\S)", text) if text.strip() else None
     if start is None:
         raise InputError(f"{path}: is empty; expected a header with the names of the variables, then one row per step")
     header, _, body = text[start.end() :].partition("\n")
     delimiter = start[1] or _delimiter(header)
-    columns = _header(header, delimiter)
+    columns = _header(path, header, delimiter)
     check_header(path, columns)
     if all(_is_number(name) for name in columns):
         raise InputError(f"{path}: its first line holds numbers; expected the names of the variables there")
@@ -194,7 +200,7 @@ def _open_log(path: Path, text: str) -> CsvTable:
     if len(set(headers)) > 1:
         raise InputError(f"{path}: holds logs of different problems; keep one of them")
     rows = [at for at, line in enumerate(texts) if line.strip() and not LOG_BANNER.match(line)]
-    columns = tuple("step" if name == "epoch" else name for name in _header(headers[0], ","))
+    columns = tuple("step" if name == "epoch" else name for name in _header(path, headers[0], ","))
     body = "".join(f"{texts[at]}\n" for at in rows)
     return CsvTable(path, columns, ",", body, [at + 1 for at in rows], logs_outcomes=True)
 
@@ -217,21 +223,33 @@ def read_text(path: Path) -> str:
 
 def _delimiter(header: str) -> str:
     """The separator that the header uses most, outside quotes and brackets: names such as x[a,b] hold commas."""
-    bare = re.sub(r'"[^"]*"|\[[^\]]*\]|\([^)]*\)', "", header)
+    bare = re.sub(r'"[^"]*"|\[[^\[\]]*\]|\([^()]*\)', "", header)
     return max(DELIMITERS, key=lambda mark: (bare.count(mark), mark == ","))
 
 
-def _header(line: str, delimiter: str) -> tuple[str, ...]:
+def readable_rows(rows: Iterable[list[str]], path: Path) -> Iterator[list[str]]:
+    """The rows of Python's CSV reader, with its complaints as ours: a cell above 131,072 characters, say."""
+    try:
+        yield from rows
+    except csv.Error as error:
+        raise InputError(f"{path}: cannot be read as CSV ({error}); is a closing quote missing?") from None
+
+
+def _header(path: Path, line: str, delimiter: str) -> tuple[str, ...]:
     """The names in a header; a comma inside the brackets of a name does not end it."""
-    names: list[str] = []
-    for cell in next(csv.reader([line], delimiter=delimiter)):
-        if names and names[-1].count("[") > names[-1].count("]"):
-            names[-1] += delimiter + cell
+    parts: list[list[str]] = []
+    depth = 0  # of the brackets that the last name has opened
+    for cell in next(readable_rows(csv.reader([line], delimiter=delimiter), path)):
+        if depth > 0:
+            parts[-1].append(cell)
         else:
-            names.append(cell)
+            parts.append([cell])
+            depth = 0
+        depth += cell.count("[") - cell.count("]")
+    names = [delimiter.join(cells) for cells in parts]
     while len(names) > 1 and not names[-1].strip():
         names.pop()
-    return tuple(name.strip() for name in names)
+    return tuple(unescaped(name.strip()) for name in names)
 
 
 def _is_number(text: str) -> bool:

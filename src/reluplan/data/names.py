@@ -28,9 +28,10 @@ def plain_name(name: str) -> str:
     >>> plain_name(" RLevel___T1 ") == plain_name("rlevel[t1]") == plain_name("rlevel( t1 )")
     True
     """
-    name = bracket_name(name.replace("\ufeff", "").strip().casefold())
-    name = re.sub(r"\s*\(([^()]*)\)$", r"[\1]", name)
-    return re.sub(r"\s*([\[\],])\s*", r"\1", " ".join(name.split()))
+    name = bracket_name(" ".join(name.replace("\ufeff", "").casefold().split()))
+    if name.endswith(")"):
+        name = re.sub(r" ?\(([^()]*)\)$", r"[\1]", name)
+    return re.sub(r" ?([\[\],]) ?", r"\1", name) if "[" in name or "," in name or "]" in name else name
 
 
 def next_state_base(name: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,22 +12,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.data.array_table import ArrayTable
+from reluplan.data.table import check_header
 from reluplan.errors import InputError
+from reluplan.expression import shortened, shown
 
 NAMED = {"states": "state_names", "next_states": "state_names", "actions": "action_names"}
 """Arrays of several columns, and the array that names the columns of each."""
+LARGEST_FILE = 2**32
+"""Bytes that the arrays of a file may take: a few kilobytes of compressed zeros could fill any memory."""
 
 
 def open_npz(path: Path) -> ArrayTable:
     """The columns of an NPZ file; nothing in it is unpickled, so nothing in it can run."""
     arrays = _arrays(path)
     columns = _expanded(path, arrays) if "states" in arrays else arrays
-    lengths = {name: len(array) for name, array in columns.items() if array.ndim == 1}
     for name, array in columns.items():
         if array.ndim != 1:
-            raise InputError(f"{path}: array '{name}' has shape {array.shape}; expected one number per row")
-        if lengths[name] != next(iter(lengths.values())):
-            raise InputError(f"{path}: arrays have different lengths: {lengths}")
+            raise InputError(f"{path}: array '{shortened(name)}' has shape {array.shape}; expected one number per row")
+    lengths = {shortened(name): len(array) for name, array in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise InputError(f"{path}: arrays have different lengths: {shown(lengths)}")
+    check_header(path, tuple(columns))
     return ArrayTable(path, tuple(columns), tuple(columns.values()))
 
 
@@ -39,10 +45,15 @@ def npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+        with zipfile.ZipFile(path) as file:
+            size = sum(entry.file_size for entry in file.infolist())
+        if size <= LARGEST_FILE:
+            with np.load(path, allow_pickle=False) as stored:
+                return {name: np.asarray(stored[name]) for name in stored.files}
     except Exception as error:  # a broken file fails in many ways
-        raise InputError(f"{path}: cannot be read as NPZ ({error})") from None
+        reason = "it holds pickled objects, which are never loaded" if "allow_pickle" in str(error) else str(error)
+        raise InputError(f"{path}: cannot be read as NPZ ({reason}); write it with numpy.savez") from None
+    raise InputError(f"{path}: its arrays take {size:,} bytes, above {LARGEST_FILE:,}; split it into several files")
 
 
 def _expanded(path: Path, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -51,7 +62,7 @@ def _expanded(path: Path, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArr
     for key, naming in NAMED.items():
         if key not in arrays:
             continue
-        if naming not in arrays or arrays[key].ndim != 2 or arrays[key].shape[1] != len(arrays[naming]):
+        if naming not in arrays or arrays[key].ndim != 2 or arrays[naming].shape != arrays[key].shape[1:]:
             raise InputError(f"{path}: the array '{key}' needs an array '{naming}' with the name of each column")
         names: Sequence[str] = [str(name) for name in arrays[naming]]
         mark = "'" if key == "next_states" else ""

@@ -21,9 +21,12 @@ def open_parquet(path: Path) -> ArrayTable:
     try:
         table = parquet.read_table(path)
     except Exception as error:  # pyarrow's errors share no base
-        raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from None
+        raise InputError(f"{path}: cannot be read as Parquet ({_first_line(error)})") from None
     check_header(path, table.column_names)
-    arrays = tuple(column.to_numpy() for column in table.columns)
+    try:
+        arrays = tuple(column.to_numpy() for column in table.columns)
+    except Exception as error:  # a column of some type that is no array
+        raise InputError(f"{path}: has a column that is not of numbers ({_first_line(error)})") from None
     return ArrayTable(path, tuple(name.strip() for name in table.column_names), arrays)
 
 
@@ -36,6 +39,10 @@ def parquet_bytes(names: Sequence[str], columns: Sequence[NDArray[Any]]) -> byte
     table = pyarrow.table([pyarrow.array(np.ascontiguousarray(column)) for column in columns], names=list(names))
     parquet.write_table(table, buffer)
     return buffer.getvalue()
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _parquet() -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.errors import InputError
+from reluplan.expression import shortened
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -79,5 +80,5 @@ def check_header(path: Path, columns: Sequence[str]) -> None:
     seen: set[str] = set()
     for name in columns:
         if name in seen and name:
-            raise InputError(f"{path}: two columns are named '{name}'; rename or delete one of them")
+            raise InputError(f"{path}: two columns are named '{shortened(name)}'; rename or delete one of them")
         seen.add(name)

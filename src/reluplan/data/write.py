@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from reluplan.csv_names import escaped
 from reluplan.data.npz import npz_bytes
 from reluplan.data.parquet import parquet_bytes
 from reluplan.data.transitions import Transitions
@@ -42,7 +43,7 @@ def column_names(transitions: Transitions) -> tuple[str, ...]:
 
 def _csv(transitions: Transitions) -> str:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(column_names(transitions))
+    csv.writer(text, lineterminator="\n").writerow([escaped(name) for name in column_names(transitions)])
     values = np.hstack([transitions.states, transitions.actions, transitions.next_states]).tolist()
     for episode, step, row in zip(transitions.episode.tolist(), transitions.step.tolist(), values, strict=True):
         text.write(f"{episode},{step},{','.join(map(repr, row))}\n")

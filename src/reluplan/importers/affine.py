@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 
 from reluplan.network import Layer, ReluNetwork
 
+LARGEST_TENSOR = 2**27
+"""How many numbers a symbolic tensor may hold, (1 + columns) times its entries: 1 GiB. Seven dense layers of 4096 units
+fit. It is checked before anything is computed, so that a small file cannot ask for any amount of memory."""
+
 
 @dataclass(frozen=True, eq=False)
 class Affine:
@@ -35,6 +39,7 @@ class Affine:
     def columns(cls, first: int, shape: tuple[int, ...]) -> Affine:
         """The columns first, first + 1, ... themselves, arranged row by row in a tensor of that shape."""
         size = math.prod(shape)
+        require_size(first + size, shape)
         terms = np.zeros((1 + first + size, size))
         terms[1 + first :] = np.eye(size)
         return cls(terms.reshape(len(terms), *shape))
@@ -61,10 +66,12 @@ class Affine:
     def extended(self, column_count: int) -> Affine:
         """The same tensor with zero coefficients for the columns up to column_count."""
         missing = 1 + column_count - len(self.terms)
+        require_size(column_count, self.shape)
         return Affine(np.pad(self.terms, [(0, missing)] + [(0, 0)] * len(self.shape))) if missing else self
 
     def broadcast(self, shape: tuple[int, ...]) -> Affine:
         """The same tensor repeated to that shape by numpy's rules, which are also ONNX's."""
+        require_size(len(self.terms) - 1, shape)
         new_axes = (1,) * (len(shape) - len(self.shape))
         terms = self.terms.reshape(len(self.terms), *new_axes, *self.shape)
         try:
@@ -124,8 +131,19 @@ class Affine:
         right = other.value
         if right.ndim not in (1, 2) or not self.shape or self.shape[-1] != len(right):
             raise ValueError("the shapes do not fit a matrix product")
+        require_size(len(self.terms) - 1, (*self.shape[:-1], *right.shape[1:]))
         flat = self.terms.reshape(-1, len(right)) @ right  # one BLAS call, not one per term
         return Affine(flat.reshape(*self.terms.shape[:-1], *right.shape[1:]))
+
+
+def require_size(column_count: int, shape: Sequence[int]) -> None:
+    """ValueError if a tensor of that shape over so many columns is too large."""
+    entries = math.prod(shape)
+    if (1 + column_count) * entries > LARGEST_TENSOR:
+        raise ValueError(
+            f"its result would be too large: {entries:,} entries over {column_count:,} inputs and units; "
+            f"at most {LARGEST_TENSOR:,} numbers are held"
+        )
 
 
 def aligned(*tensors: Affine) -> list[Affine]:

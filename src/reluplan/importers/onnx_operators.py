@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from reluplan.importers.affine import Affine, batch_normalised, with_same_columns
+from reluplan.importers.affine import Affine, batch_normalised, require_size, with_same_columns
 
 FLOAT_TYPES = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 INTEGER_TYPES = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
@@ -104,6 +104,7 @@ def _div(call: Call) -> Affine:
 def _concat(call: Call) -> Affine:
     tensors = with_same_columns(call.given)
     axis = tensors[0].axis(call.attribute("axis", 1))
+    require_size(0, (sum(tensor.terms.size for tensor in tensors),))
     try:
         return Affine(np.concatenate([tensor.terms for tensor in tensors], axis))
     except ValueError:
@@ -172,9 +173,10 @@ def _gather(call: Call) -> Affine:
         raise ValueError("its indices must be integers")
     axis = call[0].axis(call.attribute("axis", 0))
     size = call[0].terms.shape[axis]
-    for index in indices.flat:
-        if not -size <= index < size:
-            raise ValueError(f"there is no index {index} on an axis of {size} entries")
+    outside = indices[(indices < -size) | (indices >= size)]
+    if outside.size:
+        raise ValueError(f"there is no index {outside.flat[0]} on an axis of {size} entries")
+    require_size(0, (call[0].terms.size // max(1, size), indices.size))
     return Affine(np.take(call[0].terms, indices, axis))
 
 

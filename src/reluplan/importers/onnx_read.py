@@ -14,12 +14,13 @@ import onnx
 from onnx import TensorProto
 
 from reluplan.errors import InputError
-from reluplan.importers.affine import Affine, NetworkBuilder
+from reluplan.importers.affine import LARGEST_TENSOR, Affine, NetworkBuilder
 from reluplan.importers.onnx_operators import FLOAT_TYPES, OPERATORS, Call, tensor_constant
 from reluplan.network import ReluNetwork
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 OLDEST_OPSET = 7  # before it, operators broadcast by other rules
+LARGEST_HELD = 4 * LARGEST_TENSOR  # numbers in all tensors that are needed at one time
 SUPPORTED = ", ".join(sorted({*OPERATORS, "Relu"}))
 
 
@@ -30,7 +31,9 @@ def read_onnx(path: Path) -> ReluNetwork:
         _check_operators(model)
         _check_model(model)
         return _network(model.graph)
-    except ValueError as error:
+    except MemoryError:
+        raise InputError(f"{path}: the network needs more memory than there is; export a smaller one") from None
+    except (ValueError, InputError) as error:
         raise InputError(f"{path}: {_one_line(error)}") from None
 
 
@@ -102,9 +105,23 @@ def _network(graph: onnx.GraphProto) -> ReluNetwork:
         values[entry.name] = Affine.columns(input_count, _input_shape(entry))
         input_count += values[entry.name].size
     builder = NetworkBuilder(input_count)
+    last_use = {name: position for position, node in enumerate(graph.node) for name in node.input}
+    last_use[graph.output[0].name] = len(graph.node)
+    held = sum(tensor.terms.size for tensor in values.values())
     for position, node in enumerate(graph.node):
         _evaluate(node, _name(node, position), values, builder)
+        held += sum(values[name].terms.size for name in node.output if name in values)
+        for name in {*node.input, *node.output}:
+            if last_use.get(name, -1) <= position and name in values:  # what is not read again need not be held
+                held -= values.pop(name).terms.size
+        _check_held(held, _name(node, position))
     return builder.finish(_lookup(values, graph.output[0].name))
+
+
+def _check_held(held: int, name: str) -> None:
+    """Many tensors that are large, each within its limit, are too large together."""
+    if held > LARGEST_HELD:
+        raise ValueError(f"at {name} the tensors that are still needed hold {held:,} numbers, above {LARGEST_HELD:,}")
 
 
 def _initializer(tensor: onnx.TensorProto) -> Affine:
@@ -141,7 +158,7 @@ def _evaluate(node: onnx.NodeProto, name: str, values: dict[str, Affine], builde
         results = result if isinstance(result, list) else [result]
         if not all(np.isfinite(tensor.terms).all() for tensor in results):
             raise ValueError("it gives a weight that is NaN or infinite")
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, TypeError, OverflowError) as error:  # attributes of any type stand in a file
         shapes = ", ".join(str(argument.shape) for argument in call.given)
         where = f" (inputs of shape {shapes})" if shapes else ""
         raise ValueError(f"{name} ({node.op_type}) cannot be read: {error}{where}") from None

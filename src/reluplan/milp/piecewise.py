@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from reluplan.errors import InputError
 from reluplan.expression import Constraint
 from reluplan.milp.model import Index, ModelBuilder
-from reluplan.piecewise import MaxTerm, PiecewiseLinear
+from reluplan.piecewise import Boxes, MaxTerm, PiecewiseLinear
 
 Array = NDArray[np.float64]
 TIE = 1e-9
@@ -58,6 +58,14 @@ class MaxColumns:
             x[self.selectors] = np.arange(arguments.shape[-1]) == arguments.argmax(axis=-1)[..., None]
 
 
+@dataclass(frozen=True, eq=False)
+class _Encoded:
+    """What one function has so far: the column of each maximum by its key and side, and bounds by key."""
+
+    values: dict[tuple[int, Side], Index] = field(default_factory=dict)
+    bounds: Boxes = field(default_factory=dict)
+
+
 @dataclass(eq=False)
 class PiecewiseEncoder:
     """Encodes functions of w over T steps: w_t stands in columns[t], inside the box [lower[t], upper[t]].
@@ -78,11 +86,14 @@ class PiecewiseEncoder:
 
     def encode(self, function: PiecewiseLinear, side: Side, name: str) -> LinearForm:
         """Append what the function needs; returns it as a linear form. `name` appears in names and errors."""
+        return self._encode(function, side, name, _Encoded())
+
+    def _encode(self, function: PiecewiseLinear, side: Side, name: str, encoded: _Encoded) -> LinearForm:
         used = np.flatnonzero(function.coefficients)
         columns = [self.columns[:, used]]
         coefficients = [function.coefficients[used]]
         for number, term in enumerate(function.terms):
-            value = self._encode_max(term, side.times(term.weight), f"{name}_max{number}")
+            value = self._shared_max(term, side.times(term.weight), f"{name}_max{number}", encoded)
             columns.append(value[:, None])
             coefficients.append(np.array([term.weight]))
         return LinearForm(np.hstack(columns), np.concatenate(coefficients), function.constant)
@@ -98,12 +109,18 @@ class PiecewiseEncoder:
         self.builder.add_entries(rows[:, None], form.columns, form.coefficients)
         return rows
 
-    def _encode_max(self, term: MaxTerm, side: Side, name: str) -> Index:
-        low, high = term.bounds(self.lower, self.upper)
-        lows, highs = term.argument_bounds(self.lower, self.upper)
+    def _shared_max(self, term: MaxTerm, side: Side, name: str, encoded: _Encoded) -> Index:
+        """The column of the maximum; a function that reads it in several places has one for each side."""
+        if (term.key, side) not in encoded.values:
+            encoded.values[term.key, side] = self._encode_max(term, side, name, encoded)
+        return encoded.values[term.key, side]
+
+    def _encode_max(self, term: MaxTerm, side: Side, name: str, encoded: _Encoded) -> Index:
+        low, high = term.bounds(self.lower, self.upper, encoded.bounds)
+        lows, highs = term.argument_bounds(self.lower, self.upper, encoded.bounds)
         possible = highs >= low[:, None] - TIE * np.maximum(1.0, np.abs(highs))
         value = self.builder.add_columns(low, high, name=name)
-        arguments = [self.encode(g, side, f"{name}_arg{j}") for j, g in enumerate(term.arguments)]
+        arguments = [self._encode(g, side, f"{name}_arg{j}", encoded) for j, g in enumerate(term.arguments)]
         if side is not Side.BELOW:
             for j, form in enumerate(arguments):
                 self._at_least(value, form, possible[:, j], f"{name}_ge{j}")

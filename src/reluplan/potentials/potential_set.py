@@ -128,7 +128,7 @@ class PotentialSet:
             raise InputError(f"{path}: no such potentials file") from None
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-        except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
             raise InputError(f"{path}: is not a potentials file ({type(error).__name__}: {error})") from None
 
 

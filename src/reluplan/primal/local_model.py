@@ -98,7 +98,7 @@ class _Builder:
             index = np.full((1, problem.layout.width), -1, dtype=np.int64)
             index[0, problem.layout.states], index[0, problem.layout.auxiliaries] = states[t], auxiliaries[t]
             self._require(rows, index, vector)
-        reward = self._encode(problem.reward, Side.BELOW, columns, w)
+        reward = self._encode(problem.reward, Side.BELOW, columns, w, {})
         self._builder.add_cost(reward.columns, reward.coefficients)
         self._builder.offset = float(reward.constants.sum())
         return LocalModel(problem, self._lin, self._builder.build(), states, actions, auxiliaries)
@@ -150,7 +150,7 @@ class _Builder:
         for constraint in constraints:
             now = constraint.function.evaluate(w)
             side = Side.EXACT if constraint.equality else Side.ABOVE
-            form = self._encode(constraint.function, side, columns, w)
+            form = self._encode(constraint.function, side, columns, w, {})
             target = 0.0 if constraint.equality else -self._settings.margin
             broken = (np.abs(now) if constraint.equality else now - target) > SATISFIED
             upper = target - form.constants
@@ -175,11 +175,13 @@ class _Builder:
             roomy, upper - self._settings.margin, upper
         )
 
-    def _encode(self, function: PiecewiseLinear, side: Side, columns: Index, w: Array) -> _StepForms:
+    def _encode(
+        self, function: PiecewiseLinear, side: Side, columns: Index, w: Array, known: _KnownForms
+    ) -> _StepForms:
         """A linear form for each step that strays to one side of the function at most, and is exact at w.
 
         A maximum that may be overestimated gets a column above all its arguments. Any other keeps the argument that
-        attains it now, which is at most the maximum.
+        attains it now, which is at most the maximum. known: the forms of maxima that the function reads elsewhere.
         """
         used = np.flatnonzero(function.coefficients)
         form = _StepForms(
@@ -188,13 +190,17 @@ class _Builder:
             np.full(len(w), function.constant),
         )
         for term in function.terms:
-            form = form.plus(self._encode_max(term, side.times(term.weight), columns, w), term.weight)
+            key = term.key, side.times(term.weight)
+            if key not in known:
+                known[key] = self._encode_max(term, key[1], columns, w, known)
+            form = form.plus(known[key], term.weight)
         return form
 
-    def _encode_max(self, term: MaxTerm, side: Side, columns: Index, w: Array) -> _StepForms:
-        arguments = [self._encode(argument, side, columns, w) for argument in term.arguments]
+    def _encode_max(self, term: MaxTerm, side: Side, columns: Index, w: Array, known: _KnownForms) -> _StepForms:
+        arguments = [self._encode(argument, side, columns, w, known) for argument in term.arguments]
         if side is not Side.ABOVE:
-            return _chosen(arguments, term.evaluate(w).argmax(axis=-1))
+            form = _chosen(arguments, term.evaluate(w).argmax(axis=-1))
+            return form.merged() if term.is_nested else form
         value = self._builder.add_columns(np.full(len(w), -np.inf), np.inf)
         for form in arguments:
             rows = self._builder.add_rows(form.constants, np.inf)
@@ -217,6 +223,17 @@ class _StepForms:
             np.hstack([self.coefficients, weight * other.coefficients]),
             self.constants + weight * other.constants,
         )
+
+    def merged(self) -> _StepForms:
+        """The same with every column once: forms of maxima inside each other would double in width."""
+        _, first, place = np.unique(self.columns[0], return_index=True, return_inverse=True)
+        coefficients = np.zeros((len(self.columns), len(first)))
+        np.add.at(coefficients.T, place, self.coefficients.T)
+        return _StepForms(self.columns[:, first], coefficients, self.constants)
+
+
+_KnownForms = dict[tuple[int, Side], _StepForms]
+"""Forms by the key of a maximum and its side."""
 
 
 def _chosen(forms: list[_StepForms], choice: NDArray[np.int64]) -> _StepForms:

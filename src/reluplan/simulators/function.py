@@ -36,7 +36,7 @@ class FunctionSimulator:
         self.state_is_discrete = np.zeros(len(self.state_names), dtype=bool)
         self.action_is_discrete = np.zeros(len(self.action_names), dtype=bool)
         self.default_action = np.clip(np.zeros(len(self.action_names)), self.action_lower, self.action_upper)
-        self.horizon: int | None = getattr(module, "HORIZON", None)
+        self.horizon = _horizon(spec, module)
         self._initial = _initial(spec, module, self.state_names)
         self._state = self._initial
 
@@ -88,7 +88,10 @@ class FunctionSimulator:
 
 
 def open_function(spec: str) -> FunctionSimulator:
-    """The simulator of `file.py:function` or `package.module:function`."""
+    """The simulator of `file.py:function` or `package.module:function`.
+
+    The file or package is executed, with the user's rights and without confinement: for trusted code only.
+    """
     place, _, name = spec.rpartition(":")
     if not place or not name:
         raise InputError(f"simulator '{spec}': expected file.py:function or package.module:function")
@@ -147,4 +150,14 @@ def _initial(spec: str, module: ModuleType, names: tuple[str, ...]) -> Array:
     table = getattr(module, "INITIAL", None)
     if not isinstance(table, Mapping) or set(table) != set(names):
         raise InputError(f"{spec}: its module must say INITIAL, a dict with a first value for each of {list(names)}")
-    return np.array([float(table[name]) for name in names])
+    try:
+        return np.array([float(table[name]) for name in names])
+    except (TypeError, ValueError):
+        raise InputError(f"{spec}: INITIAL is {table!r}; expected a number for each state") from None
+
+
+def _horizon(spec: str, module: ModuleType) -> int | None:
+    horizon = getattr(module, "HORIZON", None)
+    if horizon is not None and (isinstance(horizon, bool) or not isinstance(horizon, int) or horizon < 1):
+        raise InputError(f"{spec}: HORIZON is {horizon!r}; expected a whole number of steps, 1 or more")
+    return horizon
