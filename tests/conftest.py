@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+
+@pytest.fixture(autouse=True)
+def hearing_ctrl_c() -> Iterator[None]:
+    """Tests that press Ctrl-C must hear it, and so must the programs that they start; yet nohup, and the background of
+    a script, start a program with SIGINT ignored, which it passes on to its own."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
+    terminate = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGTERM, terminate)
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from typing import IO, Any
 
 from reluplan import errors
 from reluplan.errors import ReluplanError, SolverError
+from reluplan.interrupts import held
 from reluplan.milp.model import Model
 from reluplan.solvers import get_solver
 from reluplan.solvers.adapter import status_of
@@ -71,7 +72,7 @@ class Child:
         self.surroundings = _surroundings()
         self.is_used, self.is_whole = False, True
         self.messages: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  (closed in `end`)
+        self._complaints = _file_for_complaints()
         self._complaints_before = 0
         self._process = _start_child(self._complaints)
         self._reader = threading.Thread(target=self._read_messages, daemon=True)
@@ -155,14 +156,24 @@ class Supervisor:
         return result
 
     def _unless_interrupted(self, action: Callable[[], SolveResult | None]) -> SolveResult | None:
-        """Do it, but let Ctrl-C ask the child to stop; a second Ctrl-C takes what there is."""
+        """Do it, but let Ctrl-C ask the child to stop; a second Ctrl-C takes what there is.
+
+        Where signals can be held back no message is lost or cut short by one.
+        """
+        result: SolveResult | None = None
         try:
-            return action()
+            with held() as hold:
+                result = action()
+            if not hold.interrupted:
+                return result
         except KeyboardInterrupt:
-            if self._stop_reason == INTERRUPTED:
-                return self._give_up()
-            self._ask_to_stop(INTERRUPTED)
-            return None
+            pass
+        if result is not None:
+            return replace(result, message=INTERRUPTED)
+        if self._stop_reason == INTERRUPTED:
+            return self._give_up()
+        self._ask_to_stop(INTERRUPTED)
+        return None
 
     def _step(self) -> SolveResult | None:
         """Take one message, if there is one, then look at the clock and the hooks."""
@@ -285,6 +296,14 @@ class Supervisor:
 
     def _seconds(self) -> float:
         return time.monotonic() - self._started
+
+
+def _file_for_complaints() -> IO[bytes]:
+    """A temporary file, which needs no reader as a pipe does; where there is no room for one, nothing is kept."""
+    try:
+        return tempfile.TemporaryFile()
+    except OSError:
+        return open(os.devnull, "w+b")  # noqa: PTH123  (closed by its owner)
 
 
 def _start_child(complaints: IO[bytes]) -> subprocess.Popen[bytes]:

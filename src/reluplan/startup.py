@@ -1,0 +1,43 @@
+"""Ctrl-C while the command is still importing: one line and an exit code instead of a traceback.
+
+Imports must not be interrupted by an exception, which some of them swallow and others turn into errors of their own.
+Only the standard library is imported here, since this comes before everything else.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+NOTHING_TO_KEEP = "interrupted before there was anything to keep"
+EXIT_INTERRUPTED = 3
+
+
+def leave_quietly_if_command() -> None:
+    """Answer signals until `answer_as_usual`, if this process is the command `reluplan` and no one else's program."""
+    if _is_command():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means what it says
+                signal.signal(number, _leave)
+
+
+def answer_as_usual() -> None:
+    """Everything is imported: from now on there may be something to clean up or to keep."""
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+        if signal.getsignal(number) is _leave:
+            signal.signal(number, usual)
+
+
+def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
+    os.write(2, f"reluplan: {NOTHING_TO_KEEP}\n".encode())
+    os._exit(EXIT_INTERRUPTED)
+
+
+def _is_command() -> bool:
+    """Whether we were started as `reluplan ...` or `python -m reluplan ...`."""
+    started = sys.orig_argv
+    as_module = "-m" in started and started[started.index("-m") + 1 :][:1] == ["reluplan"]
+    return as_module or os.path.basename(sys.argv[0] if sys.argv else "") in ("reluplan", "reluplan.exe")  # noqa: PTH119
