@@ -97,6 +97,7 @@ def summarise(run: Run, method: str, solver: str, seed: int, versions: dict[str,
         fields={
             "absolute_gap": run.absolute_gap,
             "gap": run.gap,
+            "gap_target": run.gap_target,
             "max_violation": run.max_violation if run.best is not None else None,
             "bound_margin": run.bound_margin if bound is not None else None,
             "horizon": run.problem.horizon,
