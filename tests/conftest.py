@@ -1,4 +1,9 @@
-"""Fixtures that several test files share."""
+"""Fixtures that several test files share, and what property tests draw.
+
+They draw the same examples in every run (`make test`), so that a failure is a change and not chance; those that were
+once found to fail stand beside their tests as @example. `make fuzz-tests` (HYPOTHESIS_PROFILE=random) draws new ones
+and keeps what fails in .hypothesis until it is repaired. A busy machine is no failure: there is no deadline.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 @pytest.fixture(autouse=True)

@@ -47,6 +47,7 @@ def test_time_limits_hold_in_a_pool() -> None:
 def test_jobs_share_the_time_until_a_deadline() -> None:
     """Ten hard models and little time: each gets some of it, none waits for its own full limit after another's."""
     with WorkerPool("highs", 2) as pool:
+        pool.call_all(time.sleep, [(0.5,), (0.5,)])  # both processes have started
         jobs = [Job(hard_model(), SolveOptions(time_limit=60.0)) for _ in range(10)]
         results = pool.solve_all(jobs, deadline=time.monotonic() + 5.0)
         late = pool.solve_all(jobs[:1], deadline=time.monotonic() - 1.0)
