@@ -226,8 +226,8 @@ def test_a_signal_during_imports_is_one_line(tank: Path, tmp_path: Path, module:
 def test_a_signal_while_a_command_imports_is_one_line(tank: Path, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(INTERRUPTING_SITE)
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    for module in ("reluplan.planner", "highspy", "rich.live"):
-        environment = {**os.environ, "PYTHONPATH": path, "INTERRUPT_AT": module, "INTERRUPT_BY": "SIGINT"}
+    for module, number in (("reluplan.planner", "SIGINT"), ("highspy", "SIGTERM"), ("rich.live", "SIGINT")):
+        environment = {**os.environ, "PYTHONPATH": path, "INTERRUPT_AT": module, "INTERRUPT_BY": number}
         done = finish("plan", tank, "--out", tmp_path / "run", env=environment)
         assert done.stderr == "reluplan: interrupted before there was anything to keep\n"
         assert done.returncode == 3

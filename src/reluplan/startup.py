@@ -6,14 +6,19 @@ Only the standard library is imported here, since this comes before everything e
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
+import time
 from types import FrameType
 from typing import NoReturn
 
 NOTHING_TO_KEEP = "interrupted before there was anything to keep"
 EXIT_INTERRUPTED = 3
+
+BURST = 1.0
+"""Signals within so many seconds after one are part of it."""
 
 
 def leave_quietly_if_command() -> None:
@@ -26,14 +31,25 @@ def leave_quietly_if_command() -> None:
 
 def answer_as_usual() -> None:
     """Everything is imported: from now on there may be something to clean up or to keep."""
-    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+    for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is _leave:
-            signal.signal(number, usual)
+            signal.signal(number, _interrupt)
 
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
     os.write(2, f"reluplan: {NOTHING_TO_KEEP}\n".encode())
     os._exit(EXIT_INTERRUPTED)
+
+
+_interrupted_at = [-math.inf]
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """As Python does, but a burst of signals is one: the second must not hit whoever answers the first."""
+    now = time.monotonic()
+    if now >= _interrupted_at[0] + BURST:
+        _interrupted_at[0] = now
+        raise KeyboardInterrupt
 
 
 def _is_command() -> bool:
