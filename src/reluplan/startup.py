@@ -36,6 +36,13 @@ def answer_as_usual() -> None:
             signal.signal(number, _interrupt)
 
 
+def ignore_from_now() -> None:
+    """We are leaving: Python resets its handlers on the way out, and a signal then would change the exit code."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is _interrupt:
+            signal.signal(number, signal.SIG_IGN)
+
+
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
     os.write(2, f"reluplan: {NOTHING_TO_KEEP}\n".encode())
     os._exit(EXIT_INTERRUPTED)

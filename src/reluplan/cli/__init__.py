@@ -14,7 +14,7 @@ from typer.exceptions import Abort, Exit, TyperException
 from reluplan.cli import check, collect, control, convert, export, plan, potentials, train  # noqa: F401  (each registers its command)
 from reluplan.cli.shared import app, drop_output
 from reluplan.errors import ReluplanError
-from reluplan.startup import EXIT_INTERRUPTED, NOTHING_TO_KEEP, answer_as_usual
+from reluplan.startup import EXIT_INTERRUPTED, NOTHING_TO_KEEP, answer_as_usual, ignore_from_now
 
 EXIT_BAD_INPUT = 4
 EXIT_INTERNAL = 5
@@ -36,6 +36,7 @@ def main() -> None:
             sys.exit(EXIT_BAD_INPUT)
         _complain(f"{error.format_message()} (see --help)", EXIT_BAD_INPUT)
     except (KeyboardInterrupt, Abort):
+        ignore_from_now()
         _complain(NOTHING_TO_KEEP, EXIT_INTERRUPTED)
     except BrokenPipeError:
         drop_output(sys.stdout)

@@ -36,10 +36,11 @@ def check(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Re-simulate a plan, recompute its reward and every constraint, and compare with what its files say.
+    """Re-simulate a plan and compare it with what its files say.
 
-    The states, rewards and length of plan.csv, and reward, status, violation, horizon and gap of the result.json beside
-    it, must be what is recomputed. The bound must not lie below the reward, but it is not proven again.
+    Its reward and every constraint are recomputed. The states, rewards and length of plan.csv, and reward, status,
+    violation, horizon and gap of the result.json beside it, must be what is recomputed. The bound must not lie below
+    the reward, but it is not proven again.
 
     With --simulator, run it in the true system as well: what it earns there, how far the states drift, what it breaks.
     """
