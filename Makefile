@@ -2,9 +2,16 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
-PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+comma := ,
+PIP = $(BIN)/python -m pip install --disable-pip-version-check --no-input --constraint constraints.txt
 
-.PHONY: demo test check clean
+# $(call install,WHAT): says one line; pip's own words, of which there are many, are shown if it fails.
+define install
+	@echo "Installing into $(VENV) (once; takes a few minutes) ..."
+	@log=$$(mktemp) && { $(PIP) --editable "$(1)" >"$$log" 2>&1 || { cat "$$log"; rm -f "$$log"; exit 1; }; rm -f "$$log"; }
+endef
+
+.PHONY: demo test fuzz-tests check clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -12,6 +19,10 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -n auto
+
+# The property tests with new examples each time; what fails is tried first the next time.
+fuzz-tests: $(VENV)/.installed-dev
+	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n auto -m hypothesis
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -22,12 +33,12 @@ clean:
 	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP) --editable ".[rddl,train]"
-	touch $@
+	$(call install,.[rddl$(comma)train])
+	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP) --editable ".[dev]"
-	touch $(VENV)/.installed $@
+	$(call install,.[dev])
+	@touch $(VENV)/.installed $@

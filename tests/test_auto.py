@@ -159,6 +159,7 @@ def test_the_grid_hands_on_where_better_plans_are(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("stage", ["bounds", "boxes", "primal", "sharpen", "model", "milp", "polish", "grid", "pieces"])
 def test_ctrl_c_at_any_stage_ends_with_what_is_known(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time limit gives each stage its share; on a busy machine it takes a longer one to reach the later stages."""
     monkeypatch.setattr(auto, "SMALL_MODEL", -1 if stage in ("grid", "pieces") else 400)
     reached: list[str] = []
 
@@ -168,8 +169,11 @@ def test_ctrl_c_at_any_stage_ends_with_what_is_known(stage: str, monkeypatch: py
             raise KeyboardInterrupt
 
     problem = long_problem()
-    result = plan(problem, gap=0.0, time_limit=8.0, on_event=press)
-    assert_honest(problem, result)
+    for time_limit in (8.0, 30.0, 120.0):
+        result = plan(problem, gap=0.0, time_limit=time_limit, on_event=press)
+        assert_honest(problem, result)
+        if reached:
+            break
     assert reached
     assert result.fields["interrupted"]
     if stage not in ("bounds", "boxes", "primal"):
@@ -203,7 +207,10 @@ def test_workers_that_die_cost_bounds_but_not_the_run(monkeypatch: pytest.Monkey
 
     problem = long_problem()
     try:
-        result = plan(problem, gap=0.0, time_limit=8.0, on_event=listen)
+        for time_limit in (8.0, 30.0, 120.0):  # a busy machine reaches the pieces later
+            result = plan(problem, gap=0.0, time_limit=time_limit, on_event=listen)
+            if killed:
+                break
     finally:
         stop.set()
     assert_honest(problem, result)

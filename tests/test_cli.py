@@ -34,7 +34,7 @@ from reluplan.simulate import simulate
 
 RESULT_KEYS = {
     "status", "reward", "bound", "absolute_gap", "gap", "max_violation", "horizon", "method", "solver", "seconds",
-    "stages", "nodes", "history", "seed", "versions", "problem",
+    "gap_target", "stages", "nodes", "history", "seed", "versions", "problem",
     "bound_margin", "interrupted", "notes",
 }  # fmt: skip
 STAGES = {"bounds", "potentials", "primal", "milp"}
@@ -379,9 +379,13 @@ def test_a_broken_plan_is_named(command: Command, tank: Path, tmp_path: Path) ->
 
 
 def test_a_plan_of_another_length_is_said_to_be_one(command: Command, tank: Path, tmp_path: Path) -> None:
-    done = command("check", tank, write(tmp_path, "pump\n1\n", "plan.csv"))
-    assert done.code == 0
+    path = write(tmp_path, "pump\n1\n", "plan.csv")
+    done = command("check", tank, path)
+    assert done.code == 3
     assert "valid over 1 steps (the problem file says 4)" in done.out
+    assert "plan.csv: the plan has 1 steps, the problem has 4" in done.out
+    assert "--horizon" in done.out
+    assert command("check", tank, path, "--horizon", 1).code == 0
 
 
 def highs_optimum(path: Path) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import pathlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -170,12 +170,12 @@ def test_equal_values_agree() -> None:
     assert fingerprint(np.arange(6.0)[::2]) == fingerprint(np.array([0.0, 2.0, 4.0]))
 
 
-def test_nested_expressions_are_walked_once(tmp_path: Path) -> None:
+def test_nested_expressions_are_walked_once(tmp_path: pathlib.Path) -> None:
     """A hundred nested abs have a fingerprint at once, where a tree would have 2^100 parts."""
     text = "x"
     for _ in range(100):
         text = f"abs({text} - 1)"
-    (tmp_path / "p.toml").write_text(
-        f'horizon = 1\nreward = "{text}"\n[transition]\nx = "x"\n[state.x]\nbounds = [0, 1]\ninitial = 0\n[action.a]\nbounds = [0, 1]\n'
-    )
+    state, action = "[state.x]\nbounds = [0, 1]\ninitial = 0\n", "[action.a]\nbounds = [0, 1]\n"
+    content = f'horizon = 1\nreward = "{text}"\n[transition]\nx = "x"\n{state}{action}'
+    (tmp_path / "p.toml").write_text(content)
     assert len(Problem.load(tmp_path / "p.toml").fingerprint()) == 64

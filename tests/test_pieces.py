@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -161,6 +161,7 @@ def test_a_rest_gets_values_that_lose_less(pool: WorkerPool) -> None:
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000), which=st.integers(0, len(SPANS) - 1), size=st.sampled_from([0.0, 0.3, 3.0]))
+@example(seed=215, which=2, size=0.0)  # its best step lies on a rounding tie, whose better side no plan reaches
 def test_any_values_and_windows_prove_a_bound(pool: WorkerPool, seed: int, which: int, size: float) -> None:
     case = solved(seed)
     if case is None:
@@ -173,8 +174,9 @@ def test_any_values_and_windows_prove_a_bound(pool: WorkerPool, seed: int, which
     best = best_reward(problem, bounds, found)
     assert not valuation.infeasible
     assert valuation.total >= best - 1e-9
-    if len(pieces) == 1 and pieces[0].span.count == 1:
-        assert valuation.total == pytest.approx(best, abs=1e-2)
+    if len(pieces) == 1 and pieces[0].span.count == 1:  # the whole model, which has both sides of a rounding tie
+        whole = HighsSolver().solve(unroll(problem, bounds).model, SolveOptions(gap=1e-7))
+        assert valuation.total == pytest.approx(whole.objective, abs=1e-2)
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

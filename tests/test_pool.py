@@ -12,7 +12,8 @@ import pytest
 
 from random_models import feasible_model, hard_model, optimum
 from reluplan.errors import SolverError
-from reluplan.solvers.base import SolveOptions, SolveResult, SolveStatus
+from reluplan.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus
+from reluplan.solvers.isolated import Child
 from reluplan.solvers.pool import Job, WorkerPool
 
 
@@ -46,6 +47,7 @@ def test_time_limits_hold_in_a_pool() -> None:
 def test_jobs_share_the_time_until_a_deadline() -> None:
     """Ten hard models and little time: each gets some of it, none waits for its own full limit after another's."""
     with WorkerPool("highs", 2) as pool:
+        pool.call_all(time.sleep, [(0.5,), (0.5,)])  # both processes have started
         jobs = [Job(hard_model(), SolveOptions(time_limit=60.0)) for _ in range(10)]
         results = pool.solve_all(jobs, deadline=time.monotonic() + 5.0)
         late = pool.solve_all(jobs[:1], deadline=time.monotonic() - 1.0)
@@ -58,14 +60,31 @@ def test_jobs_share_the_time_until_a_deadline() -> None:
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 def test_a_child_that_dies_costs_only_its_own_job() -> None:
     models = [feasible_model(seed) for seed in range(4)]
+    working: list[Child] = []
+
+    def kill_at_work(progress: Progress) -> None:
+        working[0]._process.kill()
+
     with WorkerPool("highs", 1) as pool:
         pool.solve_all([Job(models[0], SolveOptions())])
-        os.kill(pool._idle[0]._process.pid, signal.SIGKILL)
-        results = pool.solve_all([Job(model, SolveOptions(gap=0.0)) for model in models])
-    assert results[0].status is SolveStatus.NO_SOLUTION
-    assert results[0].dual_bound == math.inf
+        working.extend(pool._idle)
+        jobs = [Job(hard_model(), SolveOptions(on_progress=kill_at_work))]
+        results = pool.solve_all([*jobs, *(Job(model, SolveOptions(gap=0.0)) for model in models)])
     assert "died" in results[0].message
-    assert [r.objective for r in results[1:]] == pytest.approx([optimum(model) for model in models[1:]])
+    assert [r.objective for r in results[1:]] == pytest.approx([optimum(model) for model in models])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_an_idle_child_that_died_is_replaced() -> None:
+    with WorkerPool("highs", 1) as pool:
+        pool.solve_all([Job(feasible_model(3), SolveOptions())])
+        pool._idle[0]._process.kill()
+        (result,) = pool.solve_all([Job(feasible_model(3), SolveOptions(gap=0.0))])
+        pool._idle[0]._process.kill()
+        pool._idle[0]._process.wait()
+        (answer,) = pool.call_all(math.sqrt, [(4.0,)])
+    assert result.objective == pytest.approx(optimum(feasible_model(3)))
+    assert answer == 2.0
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")

@@ -5,11 +5,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from reluplan.check import CheckReport, check
-from reluplan.errors import InfeasibleError, InputError, ReluplanError, SolverError
-from reluplan.network import ReluNetwork
-from reluplan.problem import Problem
-from reluplan.simulate import Trajectory, simulate
+from reluplan.startup import leave_quietly_if_command
+
+leave_quietly_if_command()  # before the imports that take their time
+
+from reluplan.check import CheckReport, check  # noqa: E402
+from reluplan.errors import InfeasibleError, InputError, ReluplanError, SolverError  # noqa: E402
+from reluplan.network import ReluNetwork  # noqa: E402
+from reluplan.problem import Problem  # noqa: E402
+from reluplan.simulate import Trajectory, simulate  # noqa: E402
 
 if TYPE_CHECKING:
     from reluplan.planner import plan

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from multiprocessing import get_context
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from reluplan.data.transitions import Transitions
 from reluplan.errors import InputError, ReluplanError
+from reluplan.interrupts import SIGNALS, interruptible
 from reluplan.simulators.base import Simulator
 from reluplan.simulators.exploration import action_fractions, check_exploration, latin_hypercube
 from reluplan.simulators.limits import ActionLimits, Box
@@ -106,17 +108,14 @@ def run_collection(collector: Collector, processes: int, on_episode: OnEpisode |
     if processes < 1:
         raise InputError(f"the number of processes must be at least 1, got {processes}")
     parts: list[Episode] = []
-    runs = (
-        map(collector.run, range(work.episodes))
-        if processes == 1
-        else _run_in_processes(work, collector.steps, processes)
-    )
+    runs = _run_here(collector) if processes == 1 else _run_in_processes(work, collector.steps, processes)
     interrupted = False
     try:
-        for part in runs:
-            parts.append(part)
-            if on_episode is not None:
-                on_episode(len(parts))
+        with interruptible(), closing(runs):
+            for part in runs:
+                parts.append(part)
+                if on_episode is not None:
+                    on_episode(len(parts))
     except KeyboardInterrupt:
         if not any(len(part.states) for part in parts):
             raise
@@ -241,7 +240,8 @@ _worker: list[Collector] = []
 
 
 def _start_worker(work: Collection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    for number in SIGNALS:  # the parent's to answer, even if a whole group of processes hears them
+        signal.signal(number, signal.SIG_IGN)
     _worker.append(Collector(work))
 
 
@@ -249,8 +249,16 @@ def _run_in_worker(number: int) -> Episode:
     return _worker[0].run(number)
 
 
-def _run_in_processes(work: Collection, steps: int, processes: int) -> Iterator[Episode]:
-    """Episodes in their order, run by several processes that share nothing."""
+def _run_here(collector: Collector) -> Generator[Episode, None, None]:
+    for number in range(collector.work.episodes):
+        yield collector.run(number)
+
+
+def _run_in_processes(work: Collection, steps: int, processes: int) -> Generator[Episode, None, None]:
+    """Episodes in their order, run by several processes that share nothing.
+
+    At Ctrl-C nothing more is wanted of them: they are killed, whatever a simulator is doing.
+    """
     processes = min(processes, work.episodes)
     chunk = max(1, min(work.episodes // (8 * processes), CHUNK_STEPS // steps))
     pool = ProcessPoolExecutor(processes, get_context("spawn"), _start_worker, (work,))
@@ -258,5 +266,9 @@ def _run_in_processes(work: Collection, steps: int, processes: int) -> Iterator[
         yield from pool.map(_run_in_worker, range(work.episodes), chunksize=chunk)
     except BrokenProcessPool:
         raise ReluplanError("a process that runs the simulator ended; try --processes 1") from None
+    except (KeyboardInterrupt, GeneratorExit):
+        for process in list(pool._processes.values()):
+            process.kill()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)

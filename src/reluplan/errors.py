@@ -15,6 +15,10 @@ class InputError(ReluplanError):
     exit_code = 4
 
 
+class OutputError(ReluplanError):
+    """Files that could not be written: says which, why, and what was written all the same."""
+
+
 class MissingExtraError(InputError):
     """An optional package is not installed."""
 

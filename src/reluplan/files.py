@@ -1,22 +1,104 @@
-"""Writing files so that a reader never sees half of one."""
+"""Writing files so that a reader never sees half of one, nor files of two runs side by side."""
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from reluplan.errors import InputError
 
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write to a temporary name in the same folder, then rename; creates the folder."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-        temporary.replace(path)
+        temporary = write_beside(path, content)
+        try:
+            temporary.replace(path)
+        except BaseException:
+            discard(temporary)
+            raise
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+        raise InputError(cannot_write(path, error)) from None
+
+
+def write_beside(path: Path, content: str | bytes) -> Path:
+    """Write to a temporary name in the same folder, to be renamed; what cannot be written whole is removed again."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+    except BaseException:
+        discard(temporary)
+        raise
+    return temporary
+
+
+def discard(path: Path) -> None:
+    """Remove a file if that is possible."""
+    with suppress(OSError):
+        path.unlink()
+
+
+def cannot_write(path: Path, error: OSError) -> str:
+    """In words."""
+    return f"{path}: cannot be written ({error.strerror or error})"
+
+
+def replace_pair(
+    folder: Path, claim: tuple[str, str], evidence: tuple[str, str | None], old: tuple[str, ...]
+) -> list[str]:
+    """Replace two files that belong together, each (name, content); what went wrong, in words.
+
+    The claim (result.json) speaks of the evidence (plan.csv; None: there must be none), so a reader must never find a
+    claim beside the evidence of another run, whatever fails or is killed in between:
+
+    1. both are written under temporary names; where the disk is full, again after the `old` files of the run before
+       are removed, which are to be replaced anyway;
+    2. the old claim is removed; if that fails, nothing is changed;
+    3. the evidence is put in place, or at least the old one removed; if neither works, there will be no claim;
+    4. the claim is put in place.
+
+    A reader finds the old pair, evidence alone, a claim alone if its evidence did not fit, or the new pair.
+    """
+    failures: list[str] = []
+
+    def attempt(path: Path, action: Callable[[], Path | None]) -> Path | None:
+        try:
+            return action()
+        except OSError as error:
+            failures.append(cannot_write(path, error))
+            return None
+
+    claimed, shown = folder / claim[0], folder / evidence[0]
+    text = evidence[1]
+    new_shown = None if text is None else attempt(shown, lambda: _write_where_it_fits(shown, text, old))
+    new_claimed = attempt(claimed, lambda: _write_where_it_fits(claimed, claim[1], old))
+    try:
+        claimed.unlink(missing_ok=True)
+        if new_shown is None or attempt(shown, lambda: new_shown.replace(shown)) is None:
+            shown.unlink(missing_ok=True)
+        if new_claimed is not None:
+            attempt(claimed, lambda: new_claimed.replace(claimed))
+    except OSError as error:
+        failures.append(cannot_write(claimed if claimed.exists() else shown, error))
+    finally:
+        for temporary in (new_shown, new_claimed):
+            if temporary is not None:
+                discard(temporary)
+    return list(dict.fromkeys(failures))
+
+
+def _write_where_it_fits(path: Path, content: str, old: tuple[str, ...]) -> Path:
+    try:
+        return write_beside(path, content)
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+    for name in old:  # the claim first, so that what is left of the old run claims nothing
+        discard(path.parent / name)
+    return write_beside(path, content)

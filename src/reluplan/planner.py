@@ -9,6 +9,7 @@ from importlib import metadata
 
 from reluplan.bounds.reach import reachable_bounds
 from reluplan.errors import InfeasibleError, InputError, NoPlanExistsError, OutOfTimeError
+from reluplan.interrupts import interruptible
 from reluplan.methods.auto import plan_auto
 from reluplan.methods.base import plan_base
 from reluplan.methods.options import PlanOptions, available_cores
@@ -77,7 +78,8 @@ def plan(
         potentials.require_fit(problem)
     run = Run(problem, clock or Clock(options.time_limit), options.gap, on_event)
     try:
-        METHODS[method](run, options)
+        with interruptible():
+            METHODS[method](run, options)
     except KeyboardInterrupt:
         run.interrupted = True
     except InfeasibleError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from types import TracebackType
 
 from rich.console import Console
@@ -47,7 +48,8 @@ class ProgressView:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._live is not None:
-            self._live.stop()
+            with suppress(OSError):
+                self._live.stop()
         self._tell_last()
 
     def __call__(self, event: Event) -> None:
@@ -79,7 +81,14 @@ class ProgressView:
         line = f"{event.seconds:8.1f} s  {event.stage:<10} {message}"
         self._lines.append(line)
         if self._live is None and not self._quiet:
+            self._show(line)
+
+    def _show(self, line: str) -> None:
+        """A screen that takes no more, as on a full disk, is given up; the log goes on."""
+        try:
             self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+        except OSError:
+            self._quiet = True
 
     def _line(self) -> Text:
         stage = self._last.stage if self._last else "start"

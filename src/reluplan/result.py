@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from reluplan.files import write_atomically
+from reluplan.errors import InputError, OutputError
+from reluplan.files import discard, replace_pair, write_atomically
 from reluplan.plan_file import plan_csv
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.problem import Problem
@@ -16,6 +18,7 @@ from reluplan.run import Run
 from reluplan.simulate import Trajectory
 
 Status = Literal["optimal", "feasible", "infeasible", "no_plan"]
+RUN_FILES = ("result.json", "plan.csv", "potentials.json", "log.txt")
 EXIT_CODES: dict[Status, int] = {"optimal": 0, "feasible": 0, "infeasible": 2, "no_plan": 3}
 
 
@@ -51,19 +54,33 @@ class PlanResult:
         return json.dumps({"status": self.status, "reward": self.reward, "bound": self.bound, **self.fields}, indent=2)
 
     def write(self, folder: str | Path, log: str = "") -> None:
-        """Write result.json, plan.csv and potentials.json (removed if this run has none) and log.txt into a folder."""
+        """Write result.json and plan.csv, then potentials.json and log.txt into a folder.
+
+        Files of an earlier run that this one does not have are removed. Each that can be written is written; an
+        OutputError then tells of the others. There is never a result.json beside the plan.csv of another run.
+        """
         folder = Path(folder)
-        (folder / "result.json").unlink(missing_ok=True)  # never an old result beside a new plan
-        if self.trajectory is not None:
-            write_atomically(folder / "plan.csv", plan_csv(self.problem, self.trajectory))
+        plan = None if self.trajectory is None else plan_csv(self.problem, self.trajectory)
+        failures = replace_pair(folder, ("result.json", self.to_json() + "\n"), ("plan.csv", plan), RUN_FILES)
+        for name, write in (("potentials.json", self._write_potentials), ("log.txt", _writer(log))):
+            try:
+                write(folder / name)
+            except InputError as error:
+                discard(folder / name)  # of an earlier run
+                failures.append(str(error))
+        if failures:
+            written = ", ".join(name for name in RUN_FILES if (folder / name).is_file()) or "nothing"
+            raise OutputError(f"{'; '.join(failures)}. In {folder} is now: {written}.")
+
+    def _write_potentials(self, path: Path) -> None:
+        if self.potentials is None:
+            discard(path)
         else:
-            (folder / "plan.csv").unlink(missing_ok=True)
-        if self.potentials is not None:
-            self.potentials.save(folder / "potentials.json")
-        else:
-            (folder / "potentials.json").unlink(missing_ok=True)
-        write_atomically(folder / "log.txt", log)
-        write_atomically(folder / "result.json", self.to_json() + "\n")
+            self.potentials.save(path)
+
+
+def _writer(text: str) -> Callable[[Path], None]:
+    return lambda path: write_atomically(path, text)
 
 
 def summarise(run: Run, method: str, solver: str, seed: int, versions: dict[str, str]) -> PlanResult:
@@ -80,6 +97,7 @@ def summarise(run: Run, method: str, solver: str, seed: int, versions: dict[str,
         fields={
             "absolute_gap": run.absolute_gap,
             "gap": run.gap,
+            "gap_target": run.gap_target,
             "max_violation": run.max_violation if run.best is not None else None,
             "bound_margin": run.bound_margin if bound is not None else None,
             "horizon": run.problem.horizon,

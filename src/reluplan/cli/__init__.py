@@ -6,15 +6,15 @@ import io
 import os
 import sys
 import traceback
-from contextlib import suppress
 from typing import Annotated, NoReturn
 
 import typer
 from typer.exceptions import Abort, Exit, TyperException
 
 from reluplan.cli import check, collect, control, convert, export, plan, potentials, train  # noqa: F401  (each registers its command)
-from reluplan.cli.shared import app
+from reluplan.cli.shared import app, drop_output
 from reluplan.errors import ReluplanError
+from reluplan.startup import EXIT_INTERRUPTED, NOTHING_TO_KEEP, answer_as_usual, ignore_from_now
 
 EXIT_BAD_INPUT = 4
 EXIT_INTERNAL = 5
@@ -22,6 +22,7 @@ EXIT_INTERNAL = 5
 
 def main() -> None:
     """Run the command line and exit with a documented code; no traceback for a user's mistake."""
+    answer_as_usual()
     _print_any_text()
     try:
         sys.exit(_run(sys.argv[1:]))
@@ -35,12 +36,13 @@ def main() -> None:
             sys.exit(EXIT_BAD_INPUT)
         _complain(f"{error.format_message()} (see --help)", EXIT_BAD_INPUT)
     except (KeyboardInterrupt, Abort):
-        _complain("interrupted before there was anything to keep", 3)
+        ignore_from_now()
+        _complain(NOTHING_TO_KEEP, EXIT_INTERRUPTED)
     except BrokenPipeError:
-        _drop_output()
+        drop_output(sys.stdout)
         sys.exit(0)
     except OSError as error:
-        _drop_output()
+        drop_output(sys.stdout)
         _complain(f"the system refused to go on: {error}", EXIT_INTERNAL)
     except Exception as error:
         if os.environ.get("RELUPLAN_DEBUG"):
@@ -60,14 +62,11 @@ def _run(arguments: list[str]) -> int:
 
 
 def _complain(message: str, code: int) -> NoReturn:
-    print(f"reluplan: {message}", file=sys.stderr)
+    try:
+        print(f"reluplan: {message}", file=sys.stderr, flush=True)
+    except (OSError, ValueError):  # nobody listens, but the exit code still tells
+        drop_output(sys.stderr)
     sys.exit(code)
-
-
-def _drop_output() -> None:
-    """What stdout still holds cannot be written; without this, Python would try again at its end and complain."""
-    with suppress(OSError, AttributeError):  # there may be no real stdout
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _print_any_text() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reluplan.cli.shared import JsonOption, ProblemArgument, QuietOption, app, check_writable
+from reluplan.cli.shared import HorizonOption, JsonOption, ProblemArgument, QuietOption, app, check_writable
 from reluplan.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from reluplan.validate import ValidationReport
 
 
-@app.command(epilog="Exit codes: 0 the plan is valid, 3 it is not, 4 bad input.")
+@app.command(epilog="Exit codes: 0 the plan is valid and its files are right, 3 one of them is not, 4 bad input.")
 def check(
     problem: ProblemArgument,
     plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="plan.csv or a run directory.", show_default=False)],
@@ -32,35 +32,53 @@ def check(
     instance: Annotated[
         str | None, typer.Option(help="Instance of the simulator's domain.", show_default=False)
     ] = None,
+    horizon: HorizonOption = None,
     seed: Annotated[int, typer.Option(help="Random seed of the simulator.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Plot network against true system (.png, .svg, .pdf).")] = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Re-simulate a plan, recompute its reward and every constraint.
+    """Re-simulate a plan and compare it with what its files say.
+
+    Its reward and every constraint are recomputed. The states, rewards and length of plan.csv, and reward, status,
+    violation, horizon and gap of the result.json beside it, must be what is recomputed. The bound must not lie below
+    the reward, but it is not proven again.
 
     With --simulator, run it in the true system as well: what it earns there, how far the states drift, what it breaks.
     """
     from reluplan.check import check as check_plan
     from reluplan.plan_file import read_plan
     from reluplan.problem import Problem
+    from reluplan.referee import disagreements, read_result
     from reluplan.report import check_record, print_check
+    from reluplan.report.terminal import print_disagreements
     from reluplan.simulate import simulate
 
     _check_options(simulator, instance, plot)
     loaded = Problem.load(problem)
+    loaded = loaded if horizon is None else loaded.with_horizon(horizon)
     stored = read_plan(loaded, plan_file)
     trajectory = simulate(loaded, stored.initial_state, stored.actions, stored.auxiliaries)
     report = check_plan(loaded, trajectory)
-    record = check_record(loaded, report, trajectory, stored)
+    result = read_result(plan_file)
+    found = disagreements(loaded, stored, trajectory, report, result)
+    record = {
+        **check_record(loaded, report, trajectory, stored),
+        "ok": report.ok and not found,
+        "valid": report.ok,
+        "disagreements": [each.record() for each in found],
+        "result_checked": result is not None,
+        "bound_proven": False,
+    }
     true = None if simulator is None else _validate(loaded, trajectory, simulator, instance, seed, plot)
     if as_json:
         print(json.dumps(record if true is None else {**record, "simulation": true.record()}, indent=2))
     elif not quiet:
         print_check(record)
+        print_disagreements(record)
         if true is not None:
             _print(true)
-    return 0 if report.ok else 3
+    return 0 if record["ok"] else 3
 
 
 def _check_options(simulator: str | None, instance: str | None, plot: Path | None) -> None:

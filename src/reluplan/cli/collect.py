@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reluplan.cli.shared import JsonOption, QuietOption, app, check_writable, ending_like_ctrl_c, undisturbed
+from reluplan.cli.shared import JsonOption, QuietOption, app, check_writable, showing
+from reluplan.interrupts import keeping_results
 
 if TYPE_CHECKING:
     from reluplan.collect import OnEpisode
@@ -67,17 +68,22 @@ def collect(
     check_writable(out.parent)
     collector = Collector(Collection(domain, instance, episodes, steps, seed, exploration, problem))
     workers = processes if processes is not None else _worthwhile(episodes * collector.steps)
-    with ending_like_ctrl_c(), _bar(episodes, quiet) as on_episode:
-        found = run_collection(collector, workers, on_episode)
-    with undisturbed():
+    with keeping_results() as keeper:
+        with _bar(episodes, quiet) as on_episode:
+            found = run_collection(collector, workers, on_episode)
         report = data_report(found.transitions, _variables(collector.simulator, problem))
         write_transitions(found.transitions, out)
-        if as_json:
-            run = {"file": str(out), "seconds": round(time.monotonic() - began, 3), "interrupted": found.interrupted}
-            print(json.dumps({**run, **asdict(report)}, indent=2))
-        elif not quiet:
-            print_data(report)
-            print(f"file      {out}")
+        with showing(keeper, out):
+            if as_json:
+                run = {
+                    "file": str(out),
+                    "seconds": round(time.monotonic() - began, 3),
+                    "interrupted": found.interrupted,
+                }
+                print(json.dumps({**run, **asdict(report)}, indent=2))
+            elif not quiet:
+                print_data(report)
+                print(f"file      {out}")
     if found.interrupted:
         kept = f"{out} holds the first {found.episodes} of {episodes} episodes"
         print(f"reluplan: interrupted: {kept}", file=sys.stderr)

@@ -13,9 +13,10 @@ from reluplan.cli.shared import (
     QuietOption,
     app,
     check_writable,
-    ending_like_ctrl_c,
-    undisturbed,
+    failure_of,
+    showing,
 )
+from reluplan.interrupts import keeping_results
 from reluplan.run import Clock
 
 
@@ -70,14 +71,15 @@ def control(
         time_limit_per_step=time_limit_per_step, time_limit_first_step=time_limit_first_step, gap=gap, threads=threads,
         seed=seed,
     )  # fmt: skip
-    with ending_like_ctrl_c():
+    with keeping_results() as keeper:
         with ProgressView(clock, quiet) as view:
             report = control_episodes(controller, system, episodes, seed, random_starts, tell_steps(view, clock))
-        with undisturbed():
-            if out is not None:
-                report.write(out)
+        failure = None if out is None else failure_of(lambda: report.write(out))
+        with showing(keeper, out):
             if as_json:
                 print(report.to_json())
-            elif not quiet:
+            elif not quiet or failure:
                 print_report(report)
+    if failure is not None:
+        raise failure
     return 0

@@ -16,10 +16,11 @@ from reluplan.cli.shared import (
     QuietOption,
     app,
     check_writable,
-    ending_like_ctrl_c,
-    undisturbed,
+    failure_of,
+    showing,
 )
 from reluplan.errors import InputError
+from reluplan.interrupts import keeping_results
 from reluplan.run import Clock, Event
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def plan(
     loaded = Problem.load(problem)
     known = None if potentials is None else _load_potentials(potentials, loaded, horizon, method)
     check_writable(out)
-    with ending_like_ctrl_c():
+    with keeping_results() as keeper:
         with ProgressView(clock, quiet) as view:
             result = find_plan(
                 loaded, horizon=horizon, method=method, solver=solver, time_limit=time_limit, gap=gap, threads=threads,
@@ -71,12 +72,14 @@ def plan(
                 trust_potentials=trust_potentials, clock=clock, on_event=view,
             )  # fmt: skip
             view(Event(clock.elapsed, "end", STATUS_WORDS[result.status], result.reward, result.bound))
-        with undisturbed():
-            result.write(out, view.log)
+        failure = failure_of(lambda: result.write(out, view.log))
+        with showing(keeper, out):
             if as_json:
                 print(result.to_json())
-            elif not quiet:
+            elif not quiet or failure:
                 print_result(result, out)
+    if failure is not None:
+        raise failure
     return result.exit_code
 
 

@@ -16,9 +16,10 @@ from reluplan.cli.shared import (
     QuietOption,
     app,
     check_writable,
-    ending_like_ctrl_c,
-    undisturbed,
+    failure_of,
+    showing,
 )
+from reluplan.interrupts import keeping_results
 from reluplan.run import Clock, Event
 
 
@@ -53,18 +54,20 @@ def potentials(
     settings = choose_settings(setting, intervals, threads or available_cores(), seed, regulariser)
     check_plot(plot)
     check_writable(out.parent)
-    with ending_like_ctrl_c():
+    with keeping_results() as keeper:
         with ProgressView(clock, quiet) as view:
             tell = tell_rounds(lambda message: view(Event(clock.elapsed, "potentials", message, None, None)))
             found = reward_potentials(
                 loaded, settings=settings, per_step=per_step, deadline=clock.deadline(), on_round=tell
             )
-        with undisturbed():
-            found.save(out)
-            if plot is not None:
-                plot_convergence(found, plot)
+        failure = failure_of(lambda: found.save(out))
+        if plot is not None:
+            failure = failure or failure_of(lambda: plot_convergence(found, plot))
+        with showing(keeper, out):
             if as_json:
                 print(json.dumps({"file": str(out), **found.report}, indent=2))
             elif not quiet:
                 print_potentials(found, out)
+    if failure is not None:
+        raise failure
     return 0

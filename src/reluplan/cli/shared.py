@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-import signal
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
-from reluplan.errors import InputError
+from reluplan.errors import InputError, OutputError, ReluplanError
+from reluplan.interrupts import Keeper
 
 EPILOG = (
     "Exit codes: 0 a plan (proven or not: see the status), 2 proven infeasible, 3 no plan within the limits, "
-    "4 bad input, 5 internal error."
+    "4 bad input, 5 internal error or files that could not be written."
 )
 
 app = typer.Typer(
@@ -46,25 +46,35 @@ def check_writable(folder: Path) -> None:
     raise InputError(f"{folder}: nothing can be written there ({reason}); choose another --out")
 
 
+def failure_of(write: Callable[[], None]) -> ReluplanError | None:
+    """What went wrong with writing, to be told after the result is shown: then at least that is not lost."""
+    try:
+        write()
+    except InputError as error:
+        return OutputError(str(error))
+    except ReluplanError as error:
+        return error
+    except OSError as error:
+        return OutputError(f"the system refused to write: {error}")
+    return None
+
+
+def drop_output(stream: TextIO) -> None:
+    """What it still holds cannot be written; without this, Python would try again at its end and complain or hang."""
+    with suppress(OSError, AttributeError, ValueError):  # there may be no real stream
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 @contextmanager
-def handling(number: int, handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> Iterator[None]:
-    """Another handler for a signal, for a while."""
-    previous = signal.signal(number, handler)
+def showing(keeper: Keeper, place: Path | None) -> Iterator[None]:
+    """The files are written; Ctrl-C, for as long as the reader of our output does not read it, ends the showing."""
+    keeper.written()
     try:
         yield
-    finally:
-        signal.signal(number, previous)
-
-
-@contextmanager
-def ending_like_ctrl_c() -> Iterator[None]:
-    """Batch systems end jobs with SIGTERM; the best result so far is worth as much then as at Ctrl-C."""
-    with handling(signal.SIGTERM, signal.default_int_handler):
-        yield
-
-
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """A finished result is written whole and shown, however often Ctrl-C is pressed."""
-    with handling(signal.SIGINT, signal.SIG_IGN), handling(signal.SIGTERM, signal.SIG_IGN):
-        yield
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        where = "" if place is None else f"; the files are in {place}"
+        print(f"reluplan: interrupted while the result was shown{where}", file=sys.stderr)
+        drop_output(sys.stdout)
+    keeper.shown()

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from reluplan.cli.shared import JsonOption, QuietOption, app, check_writable, ending_like_ctrl_c, undisturbed
+from reluplan.cli.shared import JsonOption, QuietOption, app, check_writable, showing
 from reluplan.errors import InputError
+from reluplan.interrupts import keeping_results
 from reluplan.run import Clock
 
 if TYPE_CHECKING:
@@ -105,19 +106,19 @@ def train(
     _check_problem(problem, section)
     variables = (*table.states, *table.actions)
     transitions = read_transitions(data, [v.name for v in table.states], [v.name for v in table.actions], variables)
-    with ending_like_ctrl_c():
+    with keeping_results() as keeper:
         with TrainingView(quiet) as view:
             result = fit_network(
                 transitions, section.inputs, section.outputs, settings,
                 variables=variables, deadline=clock.deadline(), on_progress=view,
             )  # fmt: skip
-        with undisturbed():
-            found = _about_the_problem(result, problem, section, transitions)
-            network_file.parent.mkdir(parents=True, exist_ok=True)
-            result.network.save(network_file)
-            found.save(report_file)
-            if plot is not None:
-                plot_training(found, plot)
+        network_file.parent.mkdir(parents=True, exist_ok=True)
+        result.network.save(network_file)
+        found = _about_the_problem(result, problem, section, transitions)
+        found.save(report_file)
+        if plot is not None:
+            plot_training(found, plot)
+        with showing(keeper, network_file):
             if as_json:
                 files = {"network": str(network_file), "report": str(report_file)}
                 print(json.dumps({**files, **json.loads(found.to_json())}, indent=2))

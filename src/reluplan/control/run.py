@@ -12,6 +12,7 @@ from reluplan.control.episode import run_episode
 from reluplan.control.ordered import OrderedSimulator
 from reluplan.control.report import ControlReport
 from reluplan.errors import InputError
+from reluplan.interrupts import interruptible
 from reluplan.problem import Problem
 from reluplan.run import Clock, Event
 
@@ -36,15 +37,17 @@ def control_episodes(
     problem, episodes, decisions = controller.problem, [], []
     starts = draw_starts(problem, episode_count, seed) if random_starts else [None] * episode_count
     try:
-        for number, start in enumerate(starts):
-            controller.reset()
-            listen = _listener(on_step, number + 1)
-            episodes.append(run_episode(simulator, controller.policy, problem.horizon, seed + number, start, listen))
-            decisions.append(tuple(controller.decisions))
+        with interruptible():
+            for number, start in enumerate(starts):
+                controller.reset()
+                listen = _listener(on_step, number + 1)
+                done = run_episode(simulator, controller.policy, problem.horizon, seed + number, start, listen)
+                decisions.append(tuple(controller.decisions))
+                episodes.append(done)
     except KeyboardInterrupt:
         if not episodes:
             raise
-    return ControlReport(problem, tuple(episodes), tuple(decisions))
+    return ControlReport(problem, tuple(episodes), tuple(decisions[: len(episodes)]))
 
 
 def draw_starts(problem: Problem, count: int, seed: int) -> list[Array]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from reluplan.bounds.reach import HorizonBounds, reachable_bounds
 from reluplan.bounds.spans import Span, equal_steps
+from reluplan.interrupts import interruptible
 from reluplan.potentials.domain import step_domain
 from reluplan.potentials.family import generate_family
 from reluplan.potentials.generate import Generation, PotentialSearch, PotentialSettings, Round
@@ -33,7 +34,8 @@ def reward_potentials(
     True
     """
     settings = settings or PotentialSettings(interval_count)
-    bounds = reachable_bounds(problem, deadline)
+    with interruptible():
+        bounds = reachable_bounds(problem, deadline)
     return compute_potentials(problem, bounds, settings, per_step, deadline, on_round)
 
 
@@ -49,12 +51,19 @@ def compute_potentials(
     then share the time."""
     spans = equal_steps(bounds) if per_step else [Span(0, bounds.horizon)]
     generations: list[Generation] = []
-    for number, span in enumerate(spans):
-        until = time.monotonic() + (deadline - time.monotonic()) / (len(spans) - number)
-        domain = step_domain(problem, bounds, span.first, span.end - 1)
-        generations += generate_family(PotentialSearch(domain, settings), problem, bounds, until, on_round)
-        if generations[-1].interrupted:
-            break
+    interrupted = False
+    try:
+        with interruptible():
+            for number, span in enumerate(spans):
+                until = time.monotonic() + (deadline - time.monotonic()) / (len(spans) - number)
+                domain = step_domain(problem, bounds, span.first, span.end - 1)
+                generations += generate_family(PotentialSearch(domain, settings), problem, bounds, until, on_round)
+                if generations[-1].interrupted:
+                    break
+    except KeyboardInterrupt:  # between two searches, each of which ends with what it has
+        if not generations:
+            raise
+        interrupted = True
     finite = [g.potentials for g in generations if math.isfinite(g.potentials.margin)]  # else nothing was proven yet
     return PotentialSet(
         tuple(finite),
@@ -62,7 +71,7 @@ def compute_potentials(
         problem.initial_lower,
         problem.initial_upper,
         problem.horizon,
-        _report(settings, generations),
+        _report(settings, generations, interrupted),
     ).sealed()
 
 
@@ -76,14 +85,14 @@ def tell_rounds(tell: Callable[[str], None]) -> Callable[[Round], None]:
     return listen
 
 
-def _report(settings: PotentialSettings, generations: list[Generation]) -> dict[str, object]:
+def _report(settings: PotentialSettings, generations: list[Generation], interrupted: bool) -> dict[str, object]:
     """How it went, as plain data for the file and the table."""
     return {
         "settings": dataclasses.asdict(settings),
         "units": max((g.potentials.features.unit_count for g in generations), default=0),
         "sets": len(generations),
         "converged": all(g.converged for g in generations),
-        "interrupted": any(g.interrupted for g in generations),
+        "interrupted": interrupted or any(g.interrupted for g in generations),
         "iterations": sum(len(g.rounds) for g in generations),
         "cuts": sum(g.cut_count for g in generations),
         "patterns": sum(g.pattern_count for g in generations),

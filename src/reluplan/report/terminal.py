@@ -67,7 +67,8 @@ def check_record(problem: Problem, report: CheckReport, trajectory: Trajectory, 
 def print_check(record: dict[str, Any]) -> None:
     """The check in a few lines."""
     other = f" (the problem file says {record['problem_horizon']})" * (record["horizon"] != record["problem_horizon"])
-    print(f"plan     {'valid' if record['ok'] else 'NOT valid'} over {record['horizon']} steps{other}")
+    valid = "valid" if record.get("valid", record["ok"]) else "NOT valid"
+    print(f"plan     {valid} over {record['horizon']} steps{other}")
     stated = f"   (the file says {record['stated_reward']:.6f})" if "stated_reward" in record else ""
     print(f"reward   {record['reward']:.6f}{stated}")
     print(f"checked  {record['constraints_checked']} constraints, largest violation {record['max_violation']:.3g}")
@@ -77,6 +78,19 @@ def print_check(record: dict[str, Any]) -> None:
         print(f"broken   step {violation['step']}: {violation['constraint']} by {violation['amount']:.3g}")
     if len(record["violations"]) > SHOWN_VIOLATIONS:
         print(f"         and {len(record['violations']) - SHOWN_VIOLATIONS} more (see --json)")
+
+
+def print_disagreements(record: dict[str, Any]) -> None:
+    """What the files say otherwise than recomputed, or that they agree; and what was not checked."""
+    found = record["disagreements"]
+    files = "plan.csv and result.json" if record["result_checked"] else "the plan file"
+    if not found:
+        print(f"files    what {files} say{'' if record['result_checked'] else 's'} is what was recomputed")
+    for each in found:
+        print(f"differs  {each['file']}: {each['message']}")
+    if any(each["where"] == "length" for each in found):
+        print("         (say --horizon if the problem was planned over another number of steps)")
+    print("bound    not proven here: check recomputes the plan, only planning proves a bound")
 
 
 def print_potentials(potentials: PotentialSet, path: Path) -> None:

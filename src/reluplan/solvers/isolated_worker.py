@@ -27,6 +27,9 @@ from reluplan.solvers import get_solver
 from reluplan.solvers.base import Array, SolveOptions, SolveResult
 
 STOP = "stop"
+BEGUN = "begun"
+"""The first answer to each task: whoever dies before it has not died of the task."""
+
 _LENGTH = struct.Struct("!Q")
 
 
@@ -70,8 +73,9 @@ class Failure:
 def send(stream: BinaryIO, message: object) -> None:
     """Write one message."""
     data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
-    stream.write(_LENGTH.pack(len(data)))
-    stream.write(data)
+    rest = memoryview(_LENGTH.pack(len(data)) + data)
+    while rest:  # an unbuffered stream may take a part at a time
+        rest = rest[stream.write(rest) :]
     stream.flush()
 
 
@@ -105,6 +109,7 @@ def _solve(task: Task, outbox: BinaryIO, stop: threading.Event) -> SolveResult |
         on_progress=lambda progress: send(outbox, progress),
         should_stop=stop.is_set,
     )
+    send(outbox, BEGUN)
     try:
         return get_solver(task.solver_name).solve(task.model, options)
     except BrokenPipeError:
@@ -137,7 +142,10 @@ def _claim_pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _listen(inbox: BinaryIO, tasks: queue.SimpleQueue[Task | Call], stop: threading.Event) -> None:
-    """A stop is for the task before it; one that comes too late must not stop the next."""
+    """A stop is for the task before it; one that comes too late must not stop the next.
+
+    At the end of the pipe, or if a message was cut short, nobody can tell us anything any more.
+    """
     try:
         while True:
             message = receive(inbox)
@@ -146,12 +154,17 @@ def _listen(inbox: BinaryIO, tasks: queue.SimpleQueue[Task | Call], stop: thread
             else:
                 stop.clear()
                 tasks.put(message)
-    except (EOFError, OSError):
+    finally:
         os._exit(1)
 
 
 def _read(stream: BinaryIO, length: int) -> bytes:
-    data = stream.read(length)
-    if len(data) < length:
-        raise EOFError
-    return data
+    """Exactly so many bytes; an unbuffered stream may give a part at a time."""
+    parts = []
+    while length > 0:
+        part = stream.read(length)
+        if not part:
+            raise EOFError
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NamedTuple
 
+from reluplan.interrupts import Hold, held
 from reluplan.milp.model import Model
 from reluplan.solvers.base import Array, Progress, SolveOptions
 
@@ -48,6 +49,7 @@ class Monitor:
         self._bound = math.inf
         self._lock = threading.RLock()  # CPLEX calls back from several threads at once
         self._interrupted = False
+        self._hold = Hold()
         self.incumbent = -math.inf
         self.stop_reason = ""
 
@@ -84,8 +86,15 @@ class Monitor:
     def catching_interrupts(self) -> Iterator[None]:
         """Turn Ctrl-C into a stop while the solver runs, where Python's own handler would raise inside a callback.
 
-        A handler that the application installed is left alone, and so is every thread but the main one.
+        A handler that the application installed is left alone, and so is every thread but the main one. One that
+        keeps results holds its signals back; what came too late to stop the solver is raised after it.
         """
+        with held() as self._hold:
+            yield from self._catching_ctrl_c()
+        if self._hold.interrupted and self.stop_reason != INTERRUPTED:
+            raise KeyboardInterrupt
+
+    def _catching_ctrl_c(self) -> Iterator[None]:
         in_main_thread = threading.current_thread() is threading.main_thread()
         if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
             yield
@@ -100,7 +109,7 @@ class Monitor:
         self._interrupted = True
 
     def _reason_to_stop(self) -> str:
-        if self._interrupted:
+        if self._interrupted or self._hold.interrupted:
             return INTERRUPTED
         if self._options.should_stop is not None and self._options.should_stop():
             return STOPPED

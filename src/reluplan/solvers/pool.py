@@ -17,7 +17,7 @@ from reluplan.errors import ReluplanError, SolverError
 from reluplan.milp.model import Model
 from reluplan.solvers import get_solver
 from reluplan.solvers.base import SolveOptions, SolveResult, SolveStatus
-from reluplan.solvers.isolated import Child, Supervisor, as_error
+from reluplan.solvers.isolated import Child, Supervisor, as_error, give_back, take_child
 from reluplan.solvers.isolated_worker import Answer, Call, Failure
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ class WorkerPool:
         self._stopping.set()
         self._threads.shutdown(wait=True, cancel_futures=True)
         while self._idle:
-            self._idle.pop().end()
+            give_back(self._idle.pop(), is_free=True)
 
     def solve_all(
         self,
@@ -96,14 +96,13 @@ class WorkerPool:
         if limit <= 0.0:
             return SolveResult(SolveStatus.NO_SOLUTION, None, None, math.inf, 0.0, message="no time was left")
         options = replace(self._stoppable(job.options), time_limit=limit)
-        child = self._take_child()
-        supervisor = Supervisor(child, self._solver_name, job.model, options)
+        supervisor = Supervisor(self._take_child(), self._solver_name, job.model, options)
         try:
             return supervisor.run()
         except ReluplanError as error:
             return SolveResult(SolveStatus.NO_SOLUTION, None, None, math.inf, 0.0, message=str(error))
         finally:
-            self._give_back(child, supervisor.is_free)
+            self._give_back(supervisor.child, supervisor.is_free)
 
     def _call(self, call: Call) -> Any:
         child = self._take_child()
@@ -121,10 +120,16 @@ class WorkerPool:
         return SolverError("A worker process died")
 
     def _take_child(self) -> Child:
-        return self._idle.pop() if self._idle else Child()
+        with suppress(IndexError):  # none is idle
+            child = self._idle.pop()
+            if child.is_ready():
+                return child
+            child.end()
+        return take_child()
 
     def _give_back(self, child: Child, is_free: bool) -> None:
         if is_free:
+            child.rest()
             self._idle.append(child)
         else:
             child.end()

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from reluplan.interrupts import interruptible
 from reluplan.network import ReluNetwork
 from reluplan.training.course import Course, OutOfTime
 from reluplan.training.dense_net import DenseNet
@@ -40,7 +41,8 @@ def optimise(
         course = _start(data, settings, box, rng)
         course.deadline, course.on_progress = deadline, on_progress
         try:
-            _run(course, settings, rng)
+            with interruptible():
+                _run(course, settings, rng)
         except OutOfTime:
             ending = "time limit"
         except KeyboardInterrupt:

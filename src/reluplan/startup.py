@@ -1,0 +1,66 @@
+"""Ctrl-C while the command is still importing: one line and an exit code instead of a traceback.
+
+Imports must not be interrupted by an exception, which some of them swallow and others turn into errors of their own.
+Only the standard library is imported here, since this comes before everything else.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sys
+import time
+from types import FrameType
+from typing import NoReturn
+
+NOTHING_TO_KEEP = "interrupted before there was anything to keep"
+EXIT_INTERRUPTED = 3
+
+BURST = 1.0
+"""Signals within so many seconds after one are part of it."""
+
+
+def leave_quietly_if_command() -> None:
+    """Answer signals until `answer_as_usual`, if this process is the command `reluplan` and no one else's program."""
+    if _is_command():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means what it says
+                signal.signal(number, _leave)
+
+
+def answer_as_usual() -> None:
+    """Everything is imported: from now on there may be something to clean up or to keep."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is _leave:
+            signal.signal(number, _interrupt)
+
+
+def ignore_from_now() -> None:
+    """We are leaving: Python resets its handlers on the way out, and a signal then would change the exit code."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is _interrupt:
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
+    os.write(2, f"reluplan: {NOTHING_TO_KEEP}\n".encode())
+    os._exit(EXIT_INTERRUPTED)
+
+
+_interrupted_at = [-math.inf]
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """As Python does, but a burst of signals is one: the second must not hit whoever answers the first."""
+    now = time.monotonic()
+    if now >= _interrupted_at[0] + BURST:
+        _interrupted_at[0] = now
+        raise KeyboardInterrupt
+
+
+def _is_command() -> bool:
+    """Whether we were started as `reluplan ...` or `python -m reluplan ...`."""
+    started = sys.orig_argv
+    as_module = "-m" in started and started[started.index("-m") + 1 :][:1] == ["reluplan"]
+    return as_module or os.path.basename(sys.argv[0] if sys.argv else "") in ("reluplan", "reluplan.exe")  # noqa: PTH119
