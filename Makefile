@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test check clean
+.PHONY: demo test check fuzz fuzz-ci clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -17,6 +17,14 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+MINUTES ?= 10
+
+fuzz: $(VENV)/.installed-dev
+	$(BIN)/python -m fuzz --minutes $(MINUTES)
+
+fuzz-ci: $(VENV)/.installed-dev
+	$(BIN)/python -m fuzz --minutes 2 --seed 1
 
 clean:
 	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis
