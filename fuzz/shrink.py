@@ -21,6 +21,7 @@ LONGEST_SECONDS = 60.0
 """How long one problem is made smaller."""
 
 Keeps = Callable[[Case], bool]
+ROW_KEYS = ("constraints", "goal", "initial")
 
 
 def shrink_record(record: dict[str, Any], flag: dict[str, Any], folder: Path) -> Path | None:
@@ -75,35 +76,44 @@ def simpler(case: Case) -> Iterator[Case]:
         for problem in simpler_problems(case.problem):
             yield replace(case, problem=problem, donor=problem if case.donor is not None else None)
         return
-    for problem, donor in zip(simpler_problems(case.problem), simpler_problems(case.donor), strict=False):
-        yield replace(case, problem=problem, donor=donor)
+    donors = dict(labelled_problems(case.donor))
+    for label, problem in labelled_problems(case.problem):
+        yield replace(case, problem=problem, donor=donors.pop(label, case.donor))
+    for donor in donors.values():
+        yield replace(case, donor=donor)
 
 
 def simpler_problems(problem: Problem) -> Iterator[Problem]:
     """Fewer steps, variables, rows and neurons, simpler expressions, rounder numbers."""
+    return (simple for _, simple in labelled_problems(problem))
+
+
+def labelled_problems(problem: Problem) -> Iterator[tuple[str, Problem]]:
+    """The same with what was done, so that one thing can be done to two problems that are nearly the same."""
     if problem.horizon > 1:
-        yield replace(problem, horizon=1)
-        yield replace(problem, horizon=problem.horizon - 1)
-    for key in ("constraints", "goal", "initial"):
+        yield "one step", replace(problem, horizon=1)
+        yield "a step less", replace(problem, horizon=problem.horizon - 1)
+    for key in ROW_KEYS:
         rows = getattr(problem, key)
-        for at in range(len(rows)):
-            yield replace(problem, **{key: (*rows[:at], *rows[at + 1 :])})  # type: ignore[arg-type]
+        for at, row in enumerate(rows):
+            yield f"without {key} {row}", _with(problem, key, (*rows[:at], *rows[at + 1 :]))
     for variable in (*problem.auxiliaries, *problem.actions, *problem.states):
         without = _without(problem, variable)
         if without is not None:
-            yield without
+            yield f"without {variable.name}", without
     if problem.network is not None:
-        yield from (replace(problem, network=network) for network in _simpler_networks(problem.network))
+        for number, network in enumerate(_simpler_networks(problem.network)):
+            yield f"network {number}", replace(problem, network=network)
     for reward in _simpler_texts(problem.reward):
-        yield replace(problem, reward=reward)
+        yield f"reward {reward}", replace(problem, reward=reward)
     for name, text in problem.transitions.items():
         for other in _simpler_texts(text):
-            yield replace(problem, transitions={**problem.transitions, name: other})
-    for key in ("constraints", "goal", "initial"):
+            yield f"transition {name} {other}", replace(problem, transitions={**problem.transitions, name: other})
+    for key in ROW_KEYS:
         rows = getattr(problem, key)
         for at, row in enumerate(rows):
             for other in _simpler_rows(row):
-                yield replace(problem, **{key: (*rows[:at], other, *rows[at + 1 :])})  # type: ignore[arg-type]
+                yield f"{key} {row} to {other}", _with(problem, key, (*rows[:at], other, *rows[at + 1 :]))
     yield from _simpler_variables(problem)
 
 
@@ -265,12 +275,20 @@ def _simpler_nodes(node: Node) -> Iterator[Node]:
             yield from (Absolute(other) for other in _simpler_nodes(inner))
 
 
-def _simpler_variables(problem: Problem) -> Iterator[Problem]:
+def _with(problem: Problem, key: str, value: tuple[Any, ...]) -> Problem:
+    changes: dict[str, Any] = {key: value}
+    return replace(problem, **changes)
+
+
+def _simpler_variables(problem: Problem) -> Iterator[tuple[str, Problem]]:
     for key in ("states", "actions", "auxiliaries"):
         variables = getattr(problem, key)
         for at, variable in enumerate(variables):
             for other in _simpler_variable(variable):
-                yield replace(problem, **{key: (*variables[:at], other, *variables[at + 1 :])})  # type: ignore[arg-type]
+                yield (
+                    f"{variable} to {other}",
+                    _with(problem, key, (*variables[:at], other, *variables[at + 1 :])),
+                )
 
 
 def _simpler_variable(variable: Variable) -> Iterator[Variable]:

@@ -46,10 +46,9 @@ class Plan:
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any], auxiliary_count: int) -> Plan:
-        auxiliaries = np.array(record["auxiliaries"], dtype=np.float64).reshape(-1, auxiliary_count)
-        if not auxiliary_count:
-            auxiliaries = np.zeros((len(record["actions"]) + 1, 0))
-        return cls(np.array(record["initial"], float), np.array(record["actions"], float), auxiliaries)
+        actions = np.array(record["actions"], dtype=np.float64)
+        auxiliaries = np.array(record["auxiliaries"], dtype=np.float64).reshape(len(actions) + 1, auxiliary_count)
+        return cls(np.array(record["initial"], dtype=np.float64), actions, auxiliaries)
 
 
 @dataclass(frozen=True, eq=False)
