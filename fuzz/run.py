@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import signal
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -90,10 +91,10 @@ class Worker:
     handled: int = 0
 
     @classmethod
-    def start(cls) -> Worker:
+    def start(cls, folder: str) -> Worker:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(target=serve, args=(theirs,))
+        process = context.Process(target=serve, args=(theirs, folder))
         process.start()
         theirs.close()
         return cls(process, ours)
@@ -111,9 +112,13 @@ class Worker:
         self.process.join()
 
 
-def serve(pipe: Connection) -> None:
-    """The worker's side. Ctrl-C at the terminal is the parent's business, hence a process group of its own."""
+def serve(pipe: Connection, folder: str) -> None:
+    """The worker's side. Ctrl-C at the terminal is the parent's business, hence a process group of its own.
+
+    Files go below the folder, which the parent removes: a worker that is killed cannot.
+    """
     os.setpgid(0, 0)
+    tempfile.tempdir = folder
     silence_native_output()
     with contextlib.suppress(EOFError, OSError):
         while True:
@@ -146,6 +151,7 @@ class Fuzzer:
     records: list[Record] = field(default_factory=list)
     workers: list[Worker] = field(default_factory=list)
     interrupted: bool = False
+    scratch: str = ""
 
     def run(self) -> list[Record]:
         """All records of the log, old and new."""
@@ -154,15 +160,16 @@ class Fuzzer:
             log.set_aside()
         self.records = log.read()
         seeds = self._seeds({record["seed"] for record in self.records})
-        try:
-            for record in self._work(seeds):
-                log.append(record)
-                self.records.append(record)
-        except KeyboardInterrupt:
-            self.interrupted = True
-        finally:
-            for worker in self.workers:
-                worker.end()
+        with tempfile.TemporaryDirectory(prefix="fuzz-", ignore_cleanup_errors=True) as self.scratch:
+            try:
+                for record in self._work(seeds):
+                    log.append(record)
+                    self.records.append(record)
+            except KeyboardInterrupt:
+                self.interrupted = True
+            finally:
+                for worker in self.workers:
+                    worker.end()
         return self.records
 
     def _seeds(self, done: set[int]) -> Iterator[int]:
@@ -203,7 +210,7 @@ class Fuzzer:
             if worker.handled < SEEDS_PER_WORKER:
                 return worker
             self._drop(worker)
-        self.workers.append(Worker.start())
+        self.workers.append(Worker.start(self.scratch))
         return self.workers[-1]
 
     def _drop(self, worker: Worker) -> None:
