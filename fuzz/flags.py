@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from fuzz.oracle import Oracle, Witness
 from fuzz.planner import Config, Outcome
-from fuzz.simulate import ExactRun, Machine
+from fuzz.simulate import Amount, ExactRun, Machine
 
 ROUNDING = 1e-9
 """A bound may be below a plan by this much (relative)."""
@@ -20,6 +20,10 @@ INEXACT = 1e-6
 
 TOLERANCE = 1e-6
 """A plan of the planner may violate a row by this much, times the size of its terms if that is above one."""
+
+SMALL_TOLERANCE = 1e-4
+"""The same relative to the largest size that the row's terms can have, if that is small: 1e-6 means nothing for data of
+1e-6."""
 
 REWARD = 1e-6
 """The reward may differ from the other simulator's by this much (relative), beside rounding."""
@@ -91,7 +95,7 @@ def _judge_plan(run: ExactRun, outcome: Outcome, discrete: list[bool]) -> list[F
         return [Flag("tie_flip", "a discrete state differs: its prediction is a tie in float64 but not in fact")]
     for amount in run.amounts:
         excess = abs(amount.amount) if amount.equality else amount.amount
-        if excess > TOLERANCE * 1.001 * max(1.0, amount.size) + amount.noise:
+        if excess > _allowed(amount) + amount.noise:
             detail = f"step {amount.step}: {amount.text} is off by {float(excess):.3g} (size {amount.size:.3g})"
             flags.append(Flag("plan_invalid", detail))
             break
@@ -102,6 +106,10 @@ def _judge_plan(run: ExactRun, outcome: Outcome, discrete: list[bool]) -> list[F
     if outcome.bound is not None and reward > outcome.bound + 1e-12 * abs(reward):
         flags.append(Flag("reward_above_bound", f"reward {reward!r}, bound {outcome.bound!r}"))
     return flags
+
+
+def _allowed(amount: Amount) -> float:
+    return min(TOLERANCE * 1.001 * max(1.0, amount.size), SMALL_TOLERANCE * amount.scale)
 
 
 def _flipped(run: ExactRun, outcome: Outcome, discrete: list[bool]) -> bool:

@@ -293,14 +293,18 @@ class _Drawing:
         return replace(variable, lower=low, upper=high)
 
     def row(self, readable: list[str], values: dict[str, Array], equality: bool = False) -> str:
-        """A function of order one that the reference plan keeps at or below its value there plus some slack."""
-        node = self.function(readable, 1.0, int(self.chance(0.3)))
+        """A function that the reference plan keeps at or below its value there plus some slack.
+
+        It is of order one, or of the states' own size: rows of tiny numbers are where tolerances show.
+        """
+        size = 1.0 if self.chance(0.5) else self.state_size
+        node = self.function(readable, size, int(self.chance(0.3)))
         there = float(np.max(evaluate(node, values, BATCH)))
         if equality:
             return f"{write(node)} == {write(Number(there))}"
-        slack = float(self.rng.choice([0.0, 0.1, 0.5, 1.0]))
+        slack = size * float(self.rng.choice([0.0, 0.1, 0.5, 1.0]))
         if self.note(self.chance(0.08), "tight rows"):
-            slack = -0.3
+            slack = -0.3 * size
         return f"{write(node)} <= {write(Number(self.tidy(there + slack) if slack else there))}"
 
     def equality(self, draft: Problem) -> list[str]:

@@ -69,12 +69,16 @@ class Rollouts:
 
 @dataclass(frozen=True)
 class Amount:
-    """By how much a row is exceeded at a step (negative: slack), the size of its terms, and float64's share in it."""
+    """By how much a row is exceeded at a step (negative: slack), the size of its terms, and float64's share in it.
+
+    scale: the size that its terms can have at all, by the bounds of its variables.
+    """
 
     text: str
     step: int
     amount: Fraction
     size: float
+    scale: float
     noise: float
     equality: bool
 
@@ -324,6 +328,8 @@ class _ExactRunner:
         self.machine, self.problem, self.plan, self.define = machine, machine.problem, plan, define
         self.amounts: list[Amount] = []
         self.tie = self.tie_margin = math.inf
+        ends = {v.name: [abs(b) for b in v.domain if math.isfinite(b)] for v in self.problem.variables}
+        self.reach = {name: max(values, default=0.0) for name, values in ends.items()}
 
     def run(self) -> ExactRun:
         problem, plan = self.problem, self.plan
@@ -436,15 +442,18 @@ class _ExactRunner:
                 amount = sign * (value - Fraction(bound))
                 size = float(abs(value)) + abs(bound)
                 text = f"{variable.name} {'>=' if sign < 0 else '<='} {bound!r}"
-                self.amounts.append(Amount(text, step, amount, size, NOISE_FACTOR * EPSILON * size, False))
+                scale = max(size, *(abs(b) for b in variable.domain if math.isfinite(b)))
+                self.amounts.append(Amount(text, step, amount, size, scale, NOISE_FACTOR * EPSILON * size, False))
         if variable.is_discrete:
             amount = abs(value - math.floor(value + Fraction(1, 2)))
-            self.amounts.append(Amount(f"{variable.name} is {variable.kind}", step, amount, 1.0, 0.0, False))
+            self.amounts.append(Amount(f"{variable.name} is {variable.kind}", step, amount, 1.0, 1.0, 0.0, False))
 
     def _rows(self, rows: Sequence[Row], exact: dict[str, Any], noisy: dict[str, Any], step: int) -> None:
         sizes = {name: abs(value.value) for name, value in noisy.items()}
+        largest = {name: max(size, self.reach.get(name.rstrip("'"), 0.0)) for name, size in sizes.items()}
         for row in rows:
             amount = evaluate(row.node, exact, EXACT)
             size = float(evaluate(row.node, sizes, Algebra(abs, max)))
+            scale = float(evaluate(row.node, largest, Algebra(abs, max)))
             noise = evaluate(row.node, noisy, NOISY).noise
-            self.amounts.append(Amount(row.text, step, Fraction(amount), size, noise, row.equality))
+            self.amounts.append(Amount(row.text, step, Fraction(amount), size, scale, noise, row.equality))
