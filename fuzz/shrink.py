@@ -25,17 +25,19 @@ ROW_KEYS = ("constraints", "goal", "initial")
 
 
 def shrink_record(record: dict[str, Any], flag: dict[str, Any], folder: Path) -> Path | None:
-    """Shrink the run of a log record that has this flag, and save it; None if the flag does not come back."""
+    """Shrink the run of a log record that has this flag, and save it; as it is if the flag does not come back (a matter
+    of time, or of a plan that another call found)."""
     if not record["runs"]:
         return None
     cases = draw_cases(record["seed"])
     name = flag["flag"].removeprefix("transplant:")
     case = cases[flag["run"]]
     seed = record["seed"]
+    target = folder / f"{seed}-{flag['flag'].replace(':', '-')}"
     if name == "overrun" or find_flag(case, name, seed) is None:
-        return None
+        return save(case, name, seed, target)
     small = shrink(case, lambda candidate: find_flag(candidate, name, seed) is not None)
-    return save(small, name, seed, folder / f"{seed}-{flag['flag'].replace(':', '-')}")
+    return save(small, name, seed, target)
 
 
 def find_flag(case: Case, name: str, seed: int) -> tuple[Flag, dict[str, Any]] | None:
