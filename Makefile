@@ -11,7 +11,7 @@ define install
 	@log=$$(mktemp) && { $(PIP) --editable "$(1)" >"$$log" 2>&1 || { cat "$$log"; rm -f "$$log"; exit 1; }; rm -f "$$log"; }
 endef
 
-.PHONY: demo test fuzz-tests check clean
+.PHONY: demo test fuzz-tests fuzz fuzz-ci check clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -28,6 +28,14 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+MINUTES ?= 10
+
+fuzz: $(VENV)/.installed-dev
+	$(BIN)/python -m fuzz --minutes $(MINUTES)
+
+fuzz-ci: $(VENV)/.installed-dev
+	$(BIN)/python -m fuzz --minutes 2 --seed 1
 
 clean:
 	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,330 @@
+"""From a flagged problem to a small one with the same flag: greedy, simplest changes that keep the flag."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fuzz.expression import Absolute, Extreme, Name, Node, Number, Scaled, Sum, children, names, parse, parse_row, write
+from fuzz.flags import Flag
+from fuzz.planner import simplest
+from fuzz.problem import Array, Network, Problem, Variable, write_problem
+from fuzz.trial import Case, draw_cases, run_cases
+
+LONGEST_SECONDS = 60.0
+"""How long one problem is made smaller."""
+
+Keeps = Callable[[Case], bool]
+ROW_KEYS = ("constraints", "goal", "initial")
+
+
+def shrink_record(record: dict[str, Any], flag: dict[str, Any], folder: Path) -> Path | None:
+    """Shrink the run of a log record that has this flag, and save it; as it is if the flag does not come back (a matter
+    of time, or of a plan that another call found)."""
+    if not record["runs"]:
+        return None
+    cases = draw_cases(record["seed"])
+    name = flag["flag"].removeprefix("transplant:")
+    case = cases[flag["run"]]
+    seed = record["seed"]
+    target = folder / f"{seed}-{flag['flag'].replace(':', '-')}"
+    if name == "overrun" or find_flag(case, name, seed) is None:
+        return save(case, name, seed, target)
+    small = shrink(case, lambda candidate: find_flag(candidate, name, seed) is not None)
+    return save(small, name, seed, target)
+
+
+def find_flag(case: Case, name: str, seed: int) -> tuple[Flag, dict[str, Any]] | None:
+    """Run a case; its flag of this name, and the plan and answer behind it."""
+    try:
+        oracles: dict[int, Any] = {}
+        (finding,) = run_cases([case], seed, True, oracles)
+    except (ValueError, KeyError, IndexError, SyntaxError):  # a candidate that is no problem any more
+        return None
+    for flag in finding.flags:
+        if flag.name == name:
+            witness = oracles[id(case.problem)].best()
+            plan = None if witness is None else {**witness.plan.record(), "reward": witness.reward}
+            return flag, {"plan": plan, "answer": finding.outcome.record()}
+    return None
+
+
+def shrink(case: Case, keeps: Keeps, seconds: float = LONGEST_SECONDS) -> Case:
+    """Take the first simpler case that keeps the flag, and begin anew from it, until there is none."""
+    deadline = time.monotonic() + seconds
+    progress = True
+    while progress and time.monotonic() < deadline:
+        progress = False
+        for candidate in simpler(case):
+            if time.monotonic() >= deadline:
+                break
+            if keeps(candidate):
+                case, progress = candidate, True
+                break
+    return case
+
+
+def simpler(case: Case) -> Iterator[Case]:
+    """Candidates, the largest steps first. A donor is changed alongside where the change makes sense for both."""
+    for config in simplest(case.config):
+        yield replace(case, config=config)
+    if case.donor is None or case.donor is case.problem:
+        for problem in simpler_problems(case.problem):
+            yield replace(case, problem=problem, donor=problem if case.donor is not None else None)
+        return
+    donors = dict(labelled_problems(case.donor))
+    for label, problem in labelled_problems(case.problem):
+        yield replace(case, problem=problem, donor=donors.pop(label, case.donor))
+    for donor in donors.values():
+        yield replace(case, donor=donor)
+
+
+def simpler_problems(problem: Problem) -> Iterator[Problem]:
+    """Fewer steps, variables, rows and neurons, simpler expressions, rounder numbers."""
+    return (simple for _, simple in labelled_problems(problem))
+
+
+def labelled_problems(problem: Problem) -> Iterator[tuple[str, Problem]]:
+    """The same with what was done, so that one thing can be done to two problems that are nearly the same."""
+    if problem.horizon > 1:
+        yield "one step", replace(problem, horizon=1)
+        yield "a step less", replace(problem, horizon=problem.horizon - 1)
+    for key in ROW_KEYS:
+        rows = getattr(problem, key)
+        for at, row in enumerate(rows):
+            yield f"without {key} {row}", _with(problem, key, (*rows[:at], *rows[at + 1 :]))
+    for variable in (*problem.auxiliaries, *problem.actions, *problem.states):
+        without = _without(problem, variable)
+        if without is not None:
+            yield f"without {variable.name}", without
+    if problem.network is not None:
+        for number, network in enumerate(_simpler_networks(problem.network)):
+            yield f"network {number}", replace(problem, network=network)
+    for reward in _simpler_texts(problem.reward):
+        yield f"reward {reward}", replace(problem, reward=reward)
+    for name, text in problem.transitions.items():
+        for other in _simpler_texts(text):
+            yield f"transition {name} {other}", replace(problem, transitions={**problem.transitions, name: other})
+    for key in ROW_KEYS:
+        rows = getattr(problem, key)
+        for at, row in enumerate(rows):
+            for other in _simpler_rows(row):
+                yield f"{key} {row} to {other}", _with(problem, key, (*rows[:at], other, *rows[at + 1 :]))
+    yield from _simpler_variables(problem)
+
+
+def save(case: Case, flag: str, seed: int, folder: Path) -> Path:
+    """problem.toml, network.onnx and config.json with the call, the flag, and the plan that proves it."""
+    write_problem(case.problem, folder)
+    if case.donor is not None:
+        write_problem(case.donor, folder / "donor")
+    found = find_flag(case, flag, seed)
+    content = {
+        "seed": seed,
+        "flag": flag,
+        "detail": None if found is None else found[0].detail,
+        "change": case.change,
+        "edit_seed": case.edit_seed,
+        "config": case.config.record(),
+        **({} if found is None else found[1]),
+    }
+    (folder / "config.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return folder
+
+
+def _without(problem: Problem, variable: Variable) -> Problem | None:
+    """The problem with a variable put to a constant; None if it is the last of its sort."""
+    is_state, is_action = variable in problem.states, variable in problem.actions
+    if (is_state and len(problem.states) == 1) or (is_action and len(problem.actions) == 1):
+        return None
+    value = (
+        variable.initial[0] if variable.initial is not None else min(max(0.0, variable.domain[0]), variable.domain[1])
+    )
+    network = problem.network
+    if network is not None:
+        network = _network_without(network, variable.name, value)
+    fixed = {variable.name: value, variable.name + "'": value}
+    transitions = {n: _fixed(t, fixed) for n, t in problem.transitions.items() if n != variable.name}
+    return replace(
+        problem,
+        states=tuple(v for v in problem.states if v is not variable),
+        actions=tuple(v for v in problem.actions if v is not variable),
+        auxiliaries=tuple(v for v in problem.auxiliaries if v is not variable),
+        network=network,
+        transitions=transitions,
+        reward=_fixed(problem.reward, fixed),
+        constraints=_rows_without(problem.constraints, variable.name),
+        goal=_rows_without(problem.goal, variable.name),
+        initial=_rows_without(problem.initial, variable.name),
+    )
+
+
+def _rows_without(rows: tuple[str, ...], name: str) -> tuple[str, ...]:
+    return tuple(row for row in rows if not names(parse_row(row).node) & {name, name + "'"})
+
+
+def _network_without(network: Network, name: str, value: float) -> Network | None:
+    layers = [(weights.copy(), bias.copy()) for weights, bias in network.layers]
+    inputs, outputs = list(network.inputs), list(network.outputs)
+    if name in outputs:
+        at = outputs.index(name)
+        outputs.remove(name)
+        layers[-1] = np.delete(layers[-1][0], at, axis=0), np.delete(layers[-1][1], at)
+    if name in inputs and len(inputs) > 1:
+        at = inputs.index(name)
+        inputs.remove(name)
+        layers = [(np.delete(weights, at, axis=1), bias + weights[:, at] * value) for weights, bias in layers]
+    return Network(tuple(inputs), tuple(outputs), tuple(layers), network.delta) if outputs else None
+
+
+def _simpler_networks(network: Network) -> Iterator[Network]:
+    """One hidden unit less, no differences, no bias, rounder weights."""
+    first = len(network.inputs)
+    for number, (_, bias) in enumerate(network.layers[:-1]):
+        for unit in range(len(bias)):
+            if len(bias) > 1:
+                yield replace(network, layers=_layers_without(network.layers, number, unit, first + unit))
+        first += len(bias)
+    if len(network.layers) > 1:
+        first = len(network.inputs)
+        last_weights, last_bias = network.layers[-1]
+        yield replace(network, layers=((last_weights[:, :first], last_bias),))
+    if network.delta:
+        yield replace(network, delta=False)
+    for digits in (1, 2, 3):
+        rounded = tuple((_rounded(w, digits), _rounded(b, digits)) for w, b in network.layers)
+        same = all(
+            np.array_equal(w, v) and np.array_equal(b, c)
+            for (w, b), (v, c) in zip(rounded, network.layers, strict=True)
+        )
+        if not same:
+            yield replace(network, layers=rounded)
+    for number, (weights, bias) in enumerate(network.layers):
+        for at in zip(*np.nonzero(weights), strict=True):
+            changed = weights.copy()
+            changed[at] = 0.0
+            yield replace(network, layers=(*network.layers[:number], (changed, bias), *network.layers[number + 1 :]))
+        for unit in np.flatnonzero(bias).tolist():
+            other = bias.copy()
+            other[unit] = 0.0
+            yield replace(network, layers=(*network.layers[:number], (weights, other), *network.layers[number + 1 :]))
+
+
+def _layers_without(
+    layers: tuple[tuple[Array, Array], ...], number: int, unit: int, column: int
+) -> tuple[tuple[Array, Array], ...]:
+    changed = []
+    for at, (weights, bias) in enumerate(layers):
+        if at == number:
+            weights, bias = np.delete(weights, unit, axis=0), np.delete(bias, unit)
+        elif at > number:
+            weights = np.delete(weights, column, axis=1)
+        changed.append((weights, bias))
+    return tuple(changed)
+
+
+def _rounded(values: Array, digits: int) -> Array:
+    return np.array([float(f"{value:.{digits}g}") for value in values.ravel().tolist()]).reshape(values.shape)
+
+
+def _simpler_texts(text: str) -> Iterator[str]:
+    for node in _simpler_nodes(parse(text)):
+        yield write(node)
+
+
+def _simpler_rows(text: str) -> Iterator[str]:
+    row = parse_row(text)
+    sign = "==" if row.equality else "<="
+    if isinstance(row.node, Sum) and len(row.node.parts) == 2 and isinstance(row.node.parts[1], Scaled):
+        left, right = row.node.parts[0], row.node.parts[1].inner
+        for other in _simpler_nodes(left):
+            yield f"{write(other)} {sign} {write(right)}"
+        for other in _simpler_nodes(right):
+            yield f"{write(left)} {sign} {write(other)}"
+
+
+def _simpler_nodes(node: Node) -> Iterator[Node]:
+    """A part in place of the whole, a sum without one term, a rounder number; then the same further down."""
+    if not isinstance(node, (Number, Name)):
+        yield from children(node)
+    match node:
+        case Number(value):
+            if value != 0.0:
+                yield from (
+                    Number(other) for other in (0.0, float(f"{value:.1g}"), float(f"{value:.2g}")) if other != value
+                )
+        case Sum(parts):
+            if len(parts) > 2:
+                yield from (Sum((*parts[:at], *parts[at + 1 :])) for at in range(len(parts)))
+            for at, part in enumerate(parts):
+                yield from (Sum((*parts[:at], other, *parts[at + 1 :])) for other in _simpler_nodes(part))
+        case Extreme(largest, parts):
+            if len(parts) > 2:
+                yield from (Extreme(largest, (*parts[:at], *parts[at + 1 :])) for at in range(len(parts)))
+            for at, part in enumerate(parts):
+                yield from (Extreme(largest, (*parts[:at], other, *parts[at + 1 :])) for other in _simpler_nodes(part))
+        case Scaled(factor, inner):
+            rounder = (1.0, float(f"{factor:.1g}"), float(f"{factor:.2g}"))
+            yield from (Scaled(other, inner) for other in rounder if other not in (factor, 0.0))
+            yield from (Scaled(factor, other) for other in _simpler_nodes(inner))
+        case Absolute(inner):
+            yield from (Absolute(other) for other in _simpler_nodes(inner))
+
+
+def _with(problem: Problem, key: str, value: tuple[Any, ...]) -> Problem:
+    changes: dict[str, Any] = {key: value}
+    return replace(problem, **changes)
+
+
+def _simpler_variables(problem: Problem) -> Iterator[tuple[str, Problem]]:
+    for key in ("states", "actions", "auxiliaries"):
+        variables = getattr(problem, key)
+        for at, variable in enumerate(variables):
+            for other in _simpler_variable(variable):
+                yield (
+                    f"{variable} to {other}",
+                    _with(problem, key, (*variables[:at], other, *variables[at + 1 :])),
+                )
+
+
+def _simpler_variable(variable: Variable) -> Iterator[Variable]:
+    if variable.initial is not None and variable.initial[0] < variable.initial[1]:
+        yield replace(variable, initial=(variable.initial[0], variable.initial[0]))
+        yield replace(variable, initial=(variable.initial[1], variable.initial[1]))
+    if variable.initial is not None and variable.initial != (0.0, 0.0):
+        yield replace(variable, initial=(0.0, 0.0))
+        yield replace(variable, initial=(_short(variable.initial[0]), _short(variable.initial[1])))
+    if variable.is_discrete:
+        yield replace(variable, kind="continuous")
+    shorter = replace(variable, lower=_short(variable.lower), upper=_short(variable.upper))
+    if shorter != variable:
+        yield shorter
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.1g}")
+
+
+def _fixed(text: str, values: dict[str, float]) -> str:
+    return write(_substituted(parse(text), values))
+
+
+def _substituted(node: Node, values: dict[str, float]) -> Node:
+    match node:
+        case Name(name) if name in values:
+            return Number(values[name])
+        case Sum(parts):
+            return Sum(tuple(_substituted(part, values) for part in parts))
+        case Extreme(largest, parts):
+            return Extreme(largest, tuple(_substituted(part, values) for part in parts))
+        case Scaled(factor, inner):
+            return Scaled(factor, _substituted(inner, values))
+        case Absolute(inner):
+            return Absolute(_substituted(inner, values))
+    return node
