@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.crown import crown_unit_bounds
 from reluplan.bounds.interval import intersect, layer_interval, round_outward
 from reluplan.errors import InfeasibleError
@@ -49,7 +49,7 @@ def bound_step(
     """Bounds of every unit and output for inputs in [lower, upper] that satisfy the constraints.
 
     Layer by layer: interval and CROWN bounds first, then the LP relaxation for the units that these left unstable
-    (until the deadline, of time.monotonic) and for the outputs.
+    (until the deadline, of clock.now) and for the outputs.
     The relaxation of an unstable unit with bounds l < 0 < u is the triangle P >= 0, P >= In, P <= u (In − l)/(u − l).
     Constraints read w = (s, a, x, ...) of the given width; only rows over (s, a, x) are passed.
     Raises InfeasibleError if no input satisfies the constraints.
@@ -133,7 +133,7 @@ class _Relaxation:
         if self._lp.row_count == 0:
             return low, high  # over a box alone the interval is exact
         for unit in range(layer.unit_count):
-            if time.monotonic() > deadline:
+            if clock.now() > deadline:
                 break
             if not only_unstable or low[unit] < 0.0 < high[unit]:
                 low[unit], high[unit] = self._bound_unit(layer, unit, low[unit], high[unit], only_unstable)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.interval import uncrossed
 from reluplan.bounds.lp import StepBounds, bound_step, constraint_lp, tighten_box
 from reluplan.errors import InfeasibleError, InputError, OutOfTimeError
@@ -52,7 +52,7 @@ def reachable_bounds(
 ) -> HorizonBounds:
     """S_1 = I; S_{t+1} = box of F over S_t and C, intersected with the state bounds; and every neuron's bounds.
 
-    After the deadline (of time.monotonic) neurons get no LPs, and bounds that are valid but loose; after the last
+    After the deadline (of clock.now) neurons get no LPs, and bounds that are valid but loose; after the last
     moment OutOfTimeError is raised. The network is stationary, so equal boxes share one computation. within: boxes
     that contain all plans of interest; so do the bounds then.
     """
@@ -66,7 +66,7 @@ def reachable_bounds(
             lower, upper = _intersection(problem, t, lower, upper, within)
         rows = constraints + (list(problem.initial_constraints) if t == 0 else [])
         key = lower.tobytes() + upper.tobytes() + bytes([t == 0])
-        if time.monotonic() > last_moment:
+        if clock.now() > last_moment:
             raise OutOfTimeError(f"the time limit ended after the bounds of {t} of {problem.horizon} steps")
         if key not in cache:
             cache[key] = _bound_one(problem, t, lower, upper, rows, deadline)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.interval import round_outward
 from reluplan.bounds.lp import round_discrete
 from reluplan.bounds.reach import HorizonBounds
@@ -31,7 +31,7 @@ def tighten_window(
     """The bounds of a window, each side moved inward to what the LP relaxation of the model proves.
 
     model: plan_model's, or one with further rows or bounds. States and actions first, then every neuron that is still
-    unstable; until the deadline (of time.monotonic). Raises InfeasibleError if the relaxation is empty.
+    unstable; until the deadline (of clock.now). Raises InfeasibleError if the relaxation is empty.
     """
     narrowing = _Narrowing(PersistentLp(model), deadline)
     problem = plan_model.problem
@@ -86,7 +86,7 @@ class _Narrowing:
 
     def _form(self, columns: Index, values: Array, low: float, high: float) -> tuple[float, float]:
         """Bounds of values · x[columns], rounded outward, where they are worth having."""
-        if time.monotonic() > self.deadline:
+        if clock.now() > self.deadline:
             return low, high
         self.solved += 2
         found = round_outward(np.array(-self.lp.maximum(columns, -values)), np.array(self.lp.maximum(columns, values)))

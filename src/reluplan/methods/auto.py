@@ -11,8 +11,8 @@ A proof is a file in `reluplan.proofs`: it gets what is known, offers bounds to 
 from __future__ import annotations
 
 import math
-import time
 
+from reluplan import clock
 from reluplan.bounds.reach import HorizonBounds
 from reluplan.errors import InfeasibleError, ReluplanError
 from reluplan.methods.bounding import bound_steps, sharpen_steps, sweep_steps
@@ -83,7 +83,7 @@ def _solve_rest(known: Knowledge, options: PlanOptions) -> None:
 
 def _search(run: Run, options: PlanOptions, bounds: HorizonBounds, longest: float) -> None:
     """Plans by search, beginning with the best so far; what goes wrong there costs plans, never the run."""
-    deadline = min(run.clock.deadline(PRIMAL_SHARE), time.monotonic() + longest)
+    deadline = min(run.clock.deadline(PRIMAL_SHARE), clock.now() + longest)
     start = options.start if run.best is None else run.best
     with run.stage("primal"):
         try:

@@ -7,10 +7,10 @@ sharpening  `bounds.sharpen`: MILPs of steps and windows for what is still loose
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from reluplan import clock
 from reluplan.bounds.reach import HorizonBounds, reachable_bounds
 from reluplan.bounds.sharpen import sharpen
 from reluplan.bounds.sweep import sweep
@@ -70,4 +70,4 @@ def _infeasibility(run: Run) -> Iterator[None]:
 
 
 def _deadline(run: Run, share: float, longest: float) -> float:
-    return min(run.clock.deadline(share), time.monotonic() + longest)
+    return min(run.clock.deadline(share), clock.now() + longest)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.reach import HorizonBounds
 from reluplan.errors import InfeasibleError, InputError, OutOfTimeError
 from reluplan.methods.options import PlanOptions
@@ -128,7 +128,7 @@ def _finish(run: Run, plan_model: PlanModel, outcome: SolveResult, only_better: 
 
 def _repair(run: Run, plan_model: PlanModel, solution: Array) -> None:
     """Try exact plans near the solver's until one is accepted; a second at least, even if the time is up."""
-    deadline = time.monotonic() + max(1.0, run.clock.remaining)
+    deadline = clock.now() + max(1.0, run.clock.remaining)
     if any(run.offer_plan(repaired, "repair") for repaired in repairs(plan_model, solution, deadline)):
         return
     if run.best is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.reach import HorizonBounds
 from reluplan.errors import OutOfTimeError
 from reluplan.milp.model import Index, Model, ModelBuilder
@@ -96,7 +96,7 @@ def unroll(
 
     big_m: one constant in place of every neuron's own bounds, as in the published baseline; stable units then keep
     their binaries. Only for comparison: it is slow, and the solver's tolerances leak through it.
-    extension: rows beyond the base model, such as reward potentials. deadline: of time.monotonic; OutOfTimeError
+    extension: rows beyond the base model, such as reward potentials. deadline: of clock.now; OutOfTimeError
     is raised when it passes.
     """
     builder = ModelBuilder(named)
@@ -108,7 +108,7 @@ def unroll(
     inputs = np.hstack([states[:-1], actions, auxiliaries[:-1]])
     steps, inner_rows, link_rows = [], [], []
     for t in range(problem.horizon):
-        if time.monotonic() > deadline:
+        if clock.now() > deadline:
             raise OutOfTimeError(f"the time limit ended while the model of {problem.horizon} steps was built")
         step = encode_network(builder, problem.dynamics, inputs[t], lower[t], upper[t], t)
         output = bounds.output_lower[t], bounds.output_upper[t]

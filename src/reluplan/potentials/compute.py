@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import time
 from collections.abc import Callable
 
+from reluplan import clock
 from reluplan.bounds.reach import HorizonBounds, reachable_bounds
 from reluplan.bounds.spans import Span, equal_steps
 from reluplan.potentials.domain import step_domain
@@ -50,7 +50,7 @@ def compute_potentials(
     spans = equal_steps(bounds) if per_step else [Span(0, bounds.horizon)]
     generations: list[Generation] = []
     for number, span in enumerate(spans):
-        until = time.monotonic() + (deadline - time.monotonic()) / (len(spans) - number)
+        until = clock.now() + (deadline - clock.now()) / (len(spans) - number)
         domain = step_domain(problem, bounds, span.first, span.end - 1)
         generations += generate_family(PotentialSearch(domain, settings), problem, bounds, until, on_round)
         if generations[-1].interrupted:

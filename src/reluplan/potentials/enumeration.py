@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.potentials.store import PatternStore
 
 Entries = NDArray[np.int8]
@@ -29,7 +29,7 @@ def enumerate_patterns(store: PatternStore, seeds: Iterable[Entries], most: int,
             if at is not None and at not in seen:
                 seen.add(at)
                 waiting.append(at)
-        if len(seen) > most or time.monotonic() > deadline:
+        if len(seen) > most or clock.now() > deadline:
             return False
     return True
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.errors import InfeasibleError, InputError, NumericalError
 from reluplan.potentials.domain import StepDomain
 from reluplan.potentials.enumeration import enumerate_patterns
@@ -125,7 +125,7 @@ def generate_potentials(
     deadline: float = math.inf,
     on_round: Callable[[Round], None] | None = None,
 ) -> Generation:
-    """Potentials for all steps of a domain; stops at convergence, at the deadline (of time.monotonic) or at Ctrl-C."""
+    """Potentials for all steps of a domain; stops at convergence, at the deadline (of clock.now) or at Ctrl-C."""
     return PotentialSearch(domain, settings).optimise(None, deadline, on_round)
 
 
@@ -220,7 +220,7 @@ class _Loop:
     milp_count: int = 0
     converged: bool = False
     interrupted: bool = False
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=clock.now)
 
     def __post_init__(self) -> None:
         self._settings, self._store = self.search.settings, self.search.store
@@ -237,7 +237,7 @@ class _Loop:
             self._bound_constant()
             return
         while not self.converged and len(self.rounds) < (self._settings.max_rounds or math.inf):
-            if time.monotonic() >= self.deadline:
+            if clock.now() >= self.deadline:
                 return
             self._values = self._solve_master()
             if self._store.add_cuts(self._values, self._cut_tolerance(), self._settings.cuts_per_round):
@@ -260,7 +260,7 @@ class _Loop:
             cut_count=len(self._store.cuts),
             pattern_count=len(self._store),
             milp_count=self.milp_count,
-            seconds=time.monotonic() - self.began,
+            seconds=clock.now() - self.began,
             interrupted=self.interrupted,
             notes=self.notes,
         )
@@ -295,12 +295,12 @@ class _Loop:
     def _bound_constant(self) -> None:
         """Without units φ is a constant: the largest reward of a step, proven."""
         found = self._ask_milp(1e-6, math.inf)
-        self.converged = not found.interrupted and time.monotonic() < self.deadline
+        self.converged = not found.interrupted and clock.now() < self.deadline
         self.interrupted = found.interrupted
 
     def _ask_milp(self, tolerance: float, enough: float) -> Violations:
         """Solve the subproblem and keep what it proves."""
-        remaining = max(0.05, self.deadline - time.monotonic())
+        remaining = max(0.05, self.deadline - clock.now())
         found = self._store.subproblem.violated(
             self._values, remaining, tolerance, enough, self._settings.threads, self._worst_point()
         )
@@ -327,7 +327,7 @@ class _Loop:
         if self.converged:
             self._proof = (-math.inf, self._values, found.dual_bound, "MILP dual bound")
         self.interrupted = found.interrupted
-        out_of_time = time.monotonic() >= self.deadline
+        out_of_time = clock.now() >= self.deadline
         if violation <= self._cut_tolerance() and not (self.converged or self.interrupted or out_of_time):
             self.notes.append(
                 f"stopped: the subproblem's bound is {found.dual_bound:.3g}, but its patterns violate the potentials "
@@ -361,7 +361,7 @@ class _Loop:
         return float(reward.bounds(lower, upper)[1][0])
 
     def _record(self, violation: float, dual_bound: float | None, source: str) -> None:
-        entry = Round(time.monotonic() - self.began, violation, dual_bound, len(self._store.cuts), source)
+        entry = Round(clock.now() - self.began, violation, dual_bound, len(self._store.cuts), source)
         self.rounds.append(entry)
         if self.on_round is not None:
             self.on_round(entry)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.potentials.enumeration import neighbours
 from reluplan.potentials.pool import StepPool
 from reluplan.potentials.store import PatternStore
@@ -85,7 +85,7 @@ class HeuristicSeparation:
                 if neighbour not in self.store:
                     self.store.solve(neighbour)
                     solved += 1
-            if time.monotonic() > self.deadline or (solved >= FLIPS and self.any_violated(values)):
+            if clock.now() > self.deadline or (solved >= FLIPS and self.any_violated(values)):
                 return
 
     def surround(self, entries: Entries) -> None:

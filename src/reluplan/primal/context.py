@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.primal.box import SearchBox
 from reluplan.primal.decisions import Decisions
 from reluplan.primal.merit import Merit, Score
@@ -67,11 +67,11 @@ class Context:
 
     @property
     def expired(self) -> bool:
-        return time.monotonic() >= self.deadline
+        return clock.now() >= self.deadline
 
     @property
     def remaining(self) -> float:
-        return max(0.0, self.deadline - time.monotonic())
+        return max(0.0, self.deadline - clock.now())
 
     @property
     def found(self) -> bool:

@@ -37,7 +37,7 @@ def search_plans(
     start: Trajectory | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> None:
-    """Look for good plans until the deadline (of time.monotonic) or until nothing helps; each goes to the sink.
+    """Look for good plans until the deadline (of clock.now) or until nothing helps; each goes to the sink.
 
     bounds: proven boxes, which narrow what is sampled; not needed. start: a plan to begin with.
     """

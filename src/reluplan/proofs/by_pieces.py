@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.reach import HorizonBounds
 from reluplan.bounds.spans import Span, narrow
 from reluplan.bounds.tighten import tighten_window
@@ -92,7 +92,7 @@ class _Rounds:
         try:
             best = self._start(deadline)
             moves = (self._narrow, self._ask_again, self._value_rest, self._revalue, self._grow)
-            while time.monotonic() < deadline and not self.known.run.is_proven:
+            while clock.now() < deadline and not self.known.run.is_proven:
                 better = next(filter(None, (move(best, deadline) for move in moves)), None)
                 if better is None:
                     self.setbacks, self.radius = self.setbacks + 1, 0.3
@@ -180,7 +180,7 @@ class _Rounds:
 
     def _affordable(self, spans: list[Span], best: Valuation, deadline: float) -> bool:
         """Whether the windows differ, and the MILPs of those that they replace were quick."""
-        patience = 0.5 * PATIENCE * (deadline - time.monotonic())
+        patience = 0.5 * PATIENCE * (deadline - clock.now())
         replaced = [i for i, span in enumerate(self.spans) if span not in spans]
         return bool(replaced) and max(best.parts[i].seconds for i in replaced) <= patience
 
@@ -197,7 +197,7 @@ class _Rounds:
         known, horizon = self.known, self.known.problem.horizon
         begin, end = resting_steps(known.plan)
         steps = horizon if end - begin < SETTLING else min(horizon, begin + SETTLING)
-        limit = max(1.0, 0.2 * (deadline - time.monotonic()))
+        limit = max(1.0, 0.2 * (deadline - clock.now()))
         found = costates(known.problem, known.bounds, known.plan, steps, limit)
         if steps < horizon:
             rest = np.repeat(found[begin + 1 : begin + 2], horizon - begin, axis=0)
@@ -240,7 +240,7 @@ class _Rounds:
         rest = self._decomposition(self.pieces.pieces[at : at + 1], free_ends=True)
         rest.inherit({span: self.pieces.cuts[at]})
         sizes = np.maximum(np.abs(best.values[at]), np.abs(self.first[span.first]))
-        until = time.monotonic() + REST_SHARE * (deadline - time.monotonic())
+        until = clock.now() + REST_SHARE * (deadline - clock.now())
         first = [best.values[at], self.first[span.first]]
         found = value_rest(rest, first, self._steps(sizes[None])[0], until, 0.1 * self.known.tolerance)
         self.is_narrower = False
@@ -257,7 +257,7 @@ class _Rounds:
         """A λ that proves clearly more than the best one, or None."""
         gap = best.total - self.reward
         for _ in range(VALUATIONS):
-            if (self.pieces.groups() < 0).all() or time.monotonic() > deadline or self.radius < SMALLEST_RADIUS:
+            if (self.pieces.groups() < 0).all() or clock.now() > deadline or self.radius < SMALLEST_RADIUS:
                 return None
             values, promised = self.pieces.propose(best.values, self.radius * self._scale(best), best.total)
             expected = best.total - promised
@@ -321,7 +321,7 @@ class _Rounds:
 
 def _patient(deadline: float) -> float:
     """When MILPs that start now have to end."""
-    now = time.monotonic()
+    now = clock.now()
     return min(deadline, now + max(2.0, PATIENCE * (deadline - now)))
 
 

@@ -15,13 +15,13 @@ reward of single steps.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.spans import Span
 from reluplan.milp.model import ModelBuilder
 from reluplan.proofs.pieces import Piece, Windows
@@ -184,7 +184,7 @@ class Decomposition:
             if progress.solution is not None:
                 incumbents.append(progress.solution)
 
-        limit = max(0.1, LONGEST_SHARE * (deadline - time.monotonic()))
+        limit = max(0.1, LONGEST_SHARE * (deadline - clock.now()))
         start = piece.assignment(plan_window(piece.span, self.plan)) if piece.span.count == 1 else None
         return Job(model, SolveOptions(time_limit=limit, gap=gap, start=start, on_progress=listen))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import queue
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -13,6 +12,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, TypeVar
 
+from reluplan import clock
 from reluplan.errors import ReluplanError, SolverError
 from reluplan.milp.model import Model
 from reluplan.solvers import get_solver
@@ -65,7 +65,7 @@ class WorkerPool:
     ) -> list[SolveResult]:
         """The results of the jobs, in their order; on_result is told of each (index, result) in the main thread.
 
-        deadline: of time.monotonic, for all of them: what is left of the time is shared by the jobs that are left.
+        deadline: of clock.now, for all of them: what is left of the time is shared by the jobs that are left.
         """
         shares = _Shares(len(jobs), self.worker_count, deadline)
         futures = [self._threads.submit(self._solve, job, shares) for job in jobs]
@@ -73,7 +73,7 @@ class WorkerPool:
 
     def call_all(self, function: Callable[..., T], arguments: Sequence[tuple[object, ...]]) -> list[T | ReluplanError]:
         """function(*a) for each a, in their order, or the error that it raised. It must be found by its name, and keep
-        its deadlines by time.monotonic, which is the same clock in all processes."""
+        its deadlines by clock.now, which is the same clock in all processes."""
         futures = [self._threads.submit(self._call, Call(function, a)) for a in arguments]
         return self._collect(futures, lambda index, result: None)
 
@@ -146,7 +146,7 @@ class _Shares:
         with self._lock:
             turns = math.ceil(self._left / self._worker_count)
             self._left -= 1
-        return (self._deadline - time.monotonic()) / turns
+        return (self._deadline - clock.now()) / turns
 
 
 def _wait(future: Future[T]) -> T:
