@@ -59,11 +59,11 @@ class _Sweeping:
         """Every step that waits, in one direction; steps that it moves wait in their turn."""
         steps = range(self.bounds.horizon)
         for t in reversed(steps) if backwards else steps:
+            if self._fruitless == MOST_FRUITLESS or clock.now() > self.deadline:
+                self.waiting[:] = False
             if self.waiting[t]:
                 self.waiting[t] = False
                 self._visit(t)
-            if self._fruitless == MOST_FRUITLESS or clock.now() > self.deadline:
-                self.waiting[:] = False
 
     def _visit(self, t: int) -> None:
         step = cut_window(self.problem, self.bounds, Span(t, 1))

@@ -25,6 +25,6 @@ class StepProof:
             if clock.now() > deadline:
                 return
             model = cut_window(known.problem, bounds, span).plan_model.model
-            best = PersistentLp(model).maximum(np.arange(model.column_count), model.objective)
+            best = PersistentLp(model).maximum(np.arange(model.column_count), model.objective, deadline)
             rewards += [best + model.offset] * span.count
         known.offer(float(np.sum(rewards)), 1e-9 * float(np.abs(rewards).sum()), "single steps")
