@@ -70,6 +70,11 @@ class Context:
         return clock.now() >= self.deadline
 
     @property
+    def last_moment(self) -> float:
+        """When even a batch of plans that has begun is given up."""
+        return self.deadline + clock.expected(clock.SEARCH_WORK)
+
+    @property
     def remaining(self) -> float:
         return max(0.0, self.deadline - clock.now())
 
@@ -109,17 +114,17 @@ class Context:
     def roll_out(self, decisions: Decisions) -> tuple[Rollout, Score]:
         """Simulate a batch and score it."""
         self.work.rollouts += decisions.count
-        rollout = roll_out(self.problem, decisions)
+        rollout = roll_out(self.problem, decisions, self.last_moment)
         return rollout, self.merit.score(rollout)
 
     def simulate(self, decisions: Decisions) -> Rollout:
         """Simulate a batch."""
-        return roll_out(self.problem, decisions)
+        return roll_out(self.problem, decisions, self.last_moment)
 
     def gradient(self, decisions: Decisions) -> tuple[Rollout, Score, Decisions]:
         """As `roll_out`, and the gradient of the merit of each plan."""
         self.work.rollouts += decisions.count
-        rollout = roll_out(self.problem, decisions)
+        rollout = roll_out(self.problem, decisions, self.last_moment)
         return rollout, *self.merit.gradient(rollout)
 
     def ranked(self, batch: Decisions) -> list[Decisions]:

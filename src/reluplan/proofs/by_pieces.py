@@ -39,6 +39,8 @@ REST_SHARE, MUCH = 0.4, 0.3
 WORTH_ASKING, DOUBTFUL = 0.05, 0.3
 """A window that loses less than this share of the gap is not bounded again; one whose MILP left this share of its loss
 open is."""
+SAMPLES_SHARE = 0.1
+"""Of the time that is left, for simulating windows whenever the horizon is cut."""
 SETTLING = 20
 """Steps after a plan has come to rest that the LP of its values looks ahead."""
 
@@ -50,7 +52,7 @@ class PieceProof:
 
     def improve(self, known: Knowledge, deadline: float) -> None:
         """Until the bound meets the plan, the deadline, or nothing helps any more."""
-        _Rounds(known).run(deadline)
+        _Rounds(known, deadline).run(deadline)
 
 
 @dataclass(eq=False)
@@ -64,6 +66,7 @@ class _Rounds:
     """
 
     known: Knowledge
+    deadline: float
     values: Array = field(init=False)
     first: Array = field(init=False)
     radius: float = field(init=False, default=0.5)
@@ -112,7 +115,9 @@ class _Rounds:
     def _decomposition(self, pieces: tuple[Piece, ...], free_ends: bool = False) -> Decomposition:
         """Bounds that were proven for larger boxes stay known."""
         rng = np.random.default_rng(self.known.seed)
-        return Decomposition(pieces, self.known.plan, self.known.pool, rng, free_ends, self.bounds)
+        now = clock.now()
+        until = now + SAMPLES_SHARE * (self.deadline - now)
+        return Decomposition(pieces, self.known.plan, self.known.pool, rng, free_ends, self.bounds, until)
 
     def _cut(self, spans: list[Span]) -> None:
         """Cut the horizon anew; windows that stay keep the cuts that are still inside."""
@@ -197,7 +202,7 @@ class _Rounds:
         known, horizon = self.known, self.known.problem.horizon
         begin, end = resting_steps(known.plan)
         steps = horizon if end - begin < SETTLING else min(horizon, begin + SETTLING)
-        limit = max(1.0, 0.2 * (deadline - clock.now()))
+        limit = min(deadline - clock.now(), max(1.0, 0.2 * (deadline - clock.now())))
         found = costates(known.problem, known.bounds, known.plan, steps, limit)
         if steps < horizon:
             rest = np.repeat(found[begin + 1 : begin + 2], horizon - begin, axis=0)
@@ -309,7 +314,7 @@ class _Rounds:
             (piece.plan_model, _at_least(model, part.bound - slack), piece.bounds, deadline)
             for piece, model, part in zip(pieces, models, best.parts, strict=True)
         ]
-        answers = self.known.pool.call_all(tighten_window, tasks)
+        answers = self.known.pool.call_all(tighten_window, tasks, deadline)
         for answer in answers:
             if isinstance(answer, InfeasibleError):
                 raise answer

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from reluplan import clock
-from reluplan.errors import ReluplanError, SolverError
+from reluplan.errors import OutOfTimeError, ReluplanError, SolverError
 from reluplan.milp.model import Model
 from reluplan.solvers import get_solver
 from reluplan.solvers.base import SolveOptions, SolveResult, SolveStatus
@@ -71,10 +71,12 @@ class WorkerPool:
         futures = [self._threads.submit(self._solve, job, shares) for job in jobs]
         return self._collect(futures, on_result or (lambda index, result: None))
 
-    def call_all(self, function: Callable[..., T], arguments: Sequence[tuple[object, ...]]) -> list[T | ReluplanError]:
+    def call_all(
+        self, function: Callable[..., T], arguments: Sequence[tuple[object, ...]], deadline: float = math.inf
+    ) -> list[T | ReluplanError]:
         """function(*a) for each a, in their order, or the error that it raised. It must be found by its name, and keep
-        its deadlines by clock.now, which is the same clock in all processes."""
-        futures = [self._threads.submit(self._call, Call(function, a)) for a in arguments]
+        its deadlines by clock.now, which is the same clock in all processes. None is begun after the deadline."""
+        futures = [self._threads.submit(self._call, Call(function, a), deadline) for a in arguments]
         return self._collect(futures, lambda index, result: None)
 
     def _collect(self, futures: Sequence[Future[T]], on_result: Callable[[int, T], None]) -> list[T]:
@@ -105,7 +107,9 @@ class WorkerPool:
         finally:
             self._give_back(child, supervisor.is_free)
 
-    def _call(self, call: Call) -> Any:
+    def _call(self, call: Call, deadline: float) -> Any:
+        if clock.now() > deadline:
+            return OutOfTimeError("no time was left")
         child = self._take_child()
         child.send(call)
         message: object = None
