@@ -33,7 +33,7 @@ def reward_potentials(
     True
     """
     settings = settings or PotentialSettings(interval_count)
-    bounds = reachable_bounds(problem, deadline)
+    bounds = reachable_bounds(problem, deadline, deadline)
     return compute_potentials(problem, bounds, settings, per_step, deadline, on_round)
 
 
@@ -52,7 +52,7 @@ def compute_potentials(
     for number, span in enumerate(spans):
         until = clock.now() + (deadline - clock.now()) / (len(spans) - number)
         domain = step_domain(problem, bounds, span.first, span.end - 1)
-        generations += generate_family(PotentialSearch(domain, settings), problem, bounds, until, on_round)
+        generations += generate_family(PotentialSearch(domain, settings, until), problem, bounds, until, on_round)
         if generations[-1].interrupted:
             break
     return PotentialSet(

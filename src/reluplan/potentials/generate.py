@@ -32,6 +32,8 @@ PAPER_REGULARISER = 1.0 / math.sqrt(1e6)
 LARGEST_POTENTIAL = 1e12
 CLIMBS = 8
 """Generations of samples that climb from random steps to those with high rewards."""
+SETUP_SHARE = 0.3
+"""Of the time, for each part of what comes before the loop: the regulariser, the restriction, the first samples."""
 SCALE = 2.0
 SCALE_STEPS = 10
 """φ without cuts is −2 times the median |R| of the first ten steps of greedy rollouts."""
@@ -126,7 +128,7 @@ def generate_potentials(
     on_round: Callable[[Round], None] | None = None,
 ) -> Generation:
     """Potentials for all steps of a domain; stops at convergence, at the deadline (of clock.now) or at Ctrl-C."""
-    return PotentialSearch(domain, settings).optimise(None, deadline, on_round)
+    return PotentialSearch(domain, settings, deadline).optimise(None, deadline, on_round)
 
 
 class PotentialSearch:
@@ -134,17 +136,18 @@ class PotentialSearch:
 
     regulariser: λ as chosen. enumerated: whether the store holds all patterns. store and pool cover only the steps
     whose reward exceeds −K/(2λ), the smallest φ that the master can give (`restrict_to_rewards`): no other step can
-    violate it.
+    violate it. deadline: of clock.now, for all that is done before the first objective.
     """
 
-    def __init__(self, domain: StepDomain, settings: PotentialSettings) -> None:
+    def __init__(self, domain: StepDomain, settings: PotentialSettings, deadline: float = math.inf) -> None:
         self.domain, self.settings = domain, settings
         self.features = domain.features(settings.interval_count, settings.every_unit)
+        self._setup_until = _share(deadline, SETUP_SHARE)
         self.regulariser = self._choose_regulariser()
         relevant = domain
         if settings.heuristics and self.features.unit_count:
             floor = -self.features.unit_count / (2.0 * self.regulariser)
-            relevant = restrict_to_rewards(domain, floor) or domain
+            relevant = restrict_to_rewards(domain, floor, _share(deadline, SETUP_SHARE)) or domain
         self.enumerated = False
         self.store = PatternStore(self.features, Subproblem(relevant, self.features))
         self.pool = StepPool(relevant, self.features, np.random.default_rng(settings.seed))
@@ -168,13 +171,14 @@ class PotentialSearch:
         """Sample steps, once, and solve the patterns of the best of them, or all patterns if these are few."""
         if len(self.pool) or not self.settings.heuristics:
             return
-        self.pool.sample(self.settings.samples)
-        self.pool.climb(np.zeros(self.features.shape), CLIMBS)
+        until = _share(deadline, SETUP_SHARE)
+        self.pool.sample(self.settings.samples, until)
+        self.pool.climb(np.zeros(self.features.shape), CLIMBS, until)
         _, entries = self.pool.violations(np.zeros(self.features.shape))
         if self.pool.pattern_count <= self.settings.enumerate_up_to:
             self.enumerated = enumerate_patterns(self.store, entries, self.settings.enumerate_up_to, deadline)
         for at in np.argsort(-self.pool.rewards)[: self.settings.cuts_per_round].tolist():
-            self.store.solve(entries[at])
+            self.store.solve(entries[at], deadline)
 
     def weights_at(self, objective: Objective) -> Array:
         """The pattern at which an objective wants φ to be small; the cube's centre where no steps are known."""
@@ -193,18 +197,25 @@ class PotentialSearch:
         bounds, domain = self.domain.bounds, self.domain
         horizon = min(domain.last + 1, domain.first + SCALE_STEPS)
         rng = np.random.default_rng(self.settings.seed)
-        return greedy_rollouts(domain.whole, bounds.action_lower[0], bounds.action_upper[0], horizon, rng)
+        box = bounds.action_lower[0], bounds.action_upper[0]
+        return greedy_rollouts(domain.whole, *box, horizon, rng, self._setup_until)
 
     def _choose_regulariser(self) -> float:
         if self.settings.regulariser is not None:
             return self.settings.regulariser
         pool = StepPool(self.domain, self.features, np.random.default_rng(self.settings.seed))
-        pool.sample(self.settings.samples)
+        pool.sample(self.settings.samples, self._setup_until)
         size = float(np.abs(pool.rewards).mean()) if len(pool) else math.inf
         _, rewards = self._rollouts.from_step(self.domain.first, SCALE_STEPS)
         if len(rewards):  # sampled steps are of another size where most of the box is of no interest
             size = max(min(size, SCALE * float(np.median(np.abs(rewards)))), 1e-6 * size)
         return max(PAPER_REGULARISER, self.features.unit_count / (2.0 * max(size, 1e-6)))
+
+
+def _share(deadline: float, share: float) -> float:
+    """When this share of the time until a deadline is over."""
+    now = clock.now()
+    return now + share * max(0.0, deadline - now)
 
 
 @dataclass(eq=False)
@@ -230,6 +241,8 @@ class _Loop:
 
     def run(self) -> None:
         """Until the MILP proves that no violation exceeds the tolerance."""
+        if clock.now() >= self.deadline:
+            return
         self.search.prepare(self.deadline)
         goal = self._settings.objective if self.weights is None else self.weights
         self._goal = self.search.weights_at(goal) if isinstance(goal, str) else goal
@@ -344,7 +357,7 @@ class _Loop:
                 search.walk(self._values, entries)
                 search.surround(entries)
             else:
-                self._store.solve(entries)
+                self._store.solve(entries, self.deadline)
         return float(self._store.violations(self._values).max(initial=0.0))
 
     def _remember(self, bound: float) -> None:
