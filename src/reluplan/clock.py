@@ -30,8 +30,8 @@ from typing import Protocol
 
 OPERATIONS_PER_SECOND = 1e9
 """What a core does, with numpy's overhead on matrices of a usual size: an estimate, on the safe side."""
-SAMPLE_WORK = 3e8
-SEARCH_WORK = 5e8
+SAMPLE_WORK = 5e7
+SEARCH_WORK = 3e8
 """Operations of one batch of samples for potentials, and of the search for plans after its deadline."""
 
 

@@ -44,7 +44,7 @@ class Annealing:
         x, score = start.copy(), self.violations(start, values)
         best, best_score = x.copy(), score.copy()
         for temperature in tolerance * np.geomspace(HOTTEST, 1.0, GENERATIONS):
-            if clock.now() > deadline:
+            if clock.now() >= deadline:
                 break
             proposal = self._propose(x)
             proposed = self.violations(proposal, values)

@@ -21,7 +21,7 @@ SPREADS = (0.3, 0.03, 0.003)
 CENTRES = 200
 SAMPLES_PER_CENTRE = 30
 POPULATION = 1000
-PATTERN_OPERATIONS = 200.0
+PATTERN_OPERATIONS = 300.0
 """What a unit's entry costs in a sample."""
 
 
@@ -80,7 +80,7 @@ class StepPool:
         """Generations of samples around steps drawn from the tenth with the largest violations."""
         for _ in range(generations):
             violation, _ = self.violations(values)
-            if not len(violation) or clock.now() > deadline:
+            if not len(violation) or clock.now() >= deadline:
                 return
             good = np.argsort(-violation)[: max(CENTRES, len(violation) // 10)]
             self.sample_near(self.inputs[self.rng.permutation(good)[:CENTRES]], SAMPLES_PER_CENTRE, deadline)
@@ -115,7 +115,7 @@ class StepPool:
         operations = problem.dynamics.operations + PATTERN_OPERATIONS * self.features.unit_count
         size = max(1, int(clock.SAMPLE_WORK / max(1.0, operations)))
         for first in range(0, len(inputs), size):
-            if clock.now() > deadline:
+            if clock.now() >= deadline:
                 return
             self._take_batch(inputs[first : first + size])
 

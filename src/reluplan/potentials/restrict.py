@@ -43,7 +43,7 @@ def restrict_to_rewards(domain: StepDomain, floor: float, deadline: float = math
     bounds = domain.bounds
     try:
         for _ in range(ROUNDS):
-            if clock.now() > deadline:
+            if clock.now() >= deadline:
                 break
             bounds = _tighten(problem, bounds, deadline)
     except InfeasibleError:

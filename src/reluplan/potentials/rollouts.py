@@ -70,7 +70,7 @@ def _best_step(
     chains, rows = len(states), np.arange(len(states))
     best = np.broadcast_to((lower + upper) / 2.0, (chains, len(lower)))
     for spread in SPREADS:
-        if clock.now() > deadline:
+        if clock.now() >= deadline:
             return None
         noise = rng.uniform(-spread, spread, (chains, TRIES, len(lower))) * (upper - lower)
         noise[:, 0] = 0.0

@@ -20,8 +20,8 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 CHUNK = 8192
-MOST_NUMBERS = 3e7
-"""Pairs that are bounded at once, and the numbers that this may take."""
+MOST_NUMBERS, MOST_OPERATIONS = 3e7, 5e8
+"""Pairs that are bounded at once, and the numbers and the operations that this may take."""
 """Boxes that are bounded at once: enough to keep numpy busy, few enough for the cache."""
 
 TOLERANCE = 1e-6
@@ -169,9 +169,12 @@ def bound_pairs(model: GridModel, pairs: Pairs, pace: Pace) -> PairBounds:
 
 def _chunk_size(network: ReluNetwork) -> int:
     """Pairs at once: fewer for large networks, whose back-substitution has rows · columns numbers for each of them."""
-    widest = max((layer.unit_count for layer in network.hidden), default=1)
-    numbers = 2 * widest * (network.input_count + network.relu_count)
-    return max(1, min(CHUNK, int(MOST_NUMBERS / numbers)))
+    numbers, operations, before = 1.0, 1.0, 0.0
+    for layer in (*network.hidden, network.output):
+        numbers = max(numbers, 2.0 * layer.weights.size)
+        operations += 4.0 * layer.unit_count * before + 8.0 * layer.weights.size
+        before += layer.weights.size
+    return max(1, int(min(CHUNK, MOST_NUMBERS / numbers, MOST_OPERATIONS / operations)))
 
 
 def combined_rows(bounds: PairBounds, pair: Index, slope: Array) -> Array:
