@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Callable, Iterator
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -97,6 +100,18 @@ def assert_contains_plans(problem: Problem, bounds: HorizonBounds) -> None:
 def late(work: WorkClock, deadline: float) -> float:
     """Operations after a deadline."""
     return max(0.0, (work.now() - deadline) * clock.OPERATIONS_PER_SECOND)
+
+
+def test_a_command_begins_with_its_process(work: WorkClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The imports before it count too; a command that is called by another program begins when it is called."""
+    work.spend(5e9)
+    assert clock.command_started() == work.now()
+    main = ModuleType("__main__")
+    main.__spec__ = ModuleSpec("reluplan.__main__", None)
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    assert clock.command_started() == clock.IMPORTED
+    main.__spec__, main.__file__ = None, "bin/reluplan"
+    assert clock.command_started() == clock.IMPORTED
 
 
 SHARES = (0.0, 0.003, 0.1, 0.6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from reluplan import clock as clock  # first: it notes when the process began
 from reluplan.check import CheckReport, check
 from reluplan.errors import InfeasibleError, InputError, ReluplanError, SolverError
 from reluplan.network import ReluNetwork

@@ -6,15 +6,20 @@ operation, roughly; it costs nothing unless a test has put a `WorkClock` in plac
 work spent so far, in units of 1e9, about what a core does in a second. So a test sees, on any machine and under any
 load, how much work a stage does after its deadline.
 
-What is allowed after a deadline, beside finishing the piece of work that had begun:
+What is allowed after a deadline, with E the operations of one evaluation of the network (tests/test_limits.py):
 
-    forward bounds       intervals over one step of the network, or over declared bounds for all steps that are left
-    LP bounds, sweeps    nothing: an LP ends at the deadline (by HiGHS's time limit), without a proof of its own
-    model building       one step of the network; and `unroll` gives up as soon as what is left to do takes too long
-    potentials           the interval proof, which holds for potentials of zero; one batch of samples (`SAMPLE_WORK`)
-    search for plans     one batch of simulated plans, at most `SEARCH_WORK` of it
-    pieces               one window's model
-    grid                 the CROWN bounds of one chunk of pairs
+    an LP                one simplex iteration, twice the size of its matrix; what it has not proven counts for nothing
+    forward bounds       40 E: intervals of a step, or of declared boxes for all steps that are left; between the end of
+                         the LPs and the last moment back-substitution, up to 100 E a step for two layers
+    LPs of a window      100 E; 1,000 E for sweeps and 1,500 E for the restriction of potentials, if a step's model had
+                         begun
+    model building       one step; `unroll` gives up as soon as it sees that the model cannot be ready in time
+    potentials           1.5 SAMPLE_WORK: a batch of samples, a step's model, the LP of a pattern; potentials of zero
+                         with the interval proof are always there
+    search for plans     1.2 SEARCH_WORK: simulated plans, a gradient, a linear program
+    pieces               10 E, and the model of one window if it had begun
+    grid                 two chunks of pairs of 5e8 each at most
+    a whole method       1.2 SEARCH_WORK
 
 Solvers run in processes of their own, and by the real clock: they are killed a little after their limit.
 """
@@ -22,12 +27,16 @@ Solvers run in processes of their own, and by the real clock: they are killed a 
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
+IMPORTED = time.monotonic()
+"""About when the process began: the package imports this module before anything heavy."""
 OPERATIONS_PER_SECOND = 1e9
 """What a core does, with numpy's overhead on matrices of a usual size: an estimate, on the safe side."""
 SAMPLE_WORK = 5e7
@@ -97,6 +106,17 @@ def lp_limits(deadline: float, operations: float) -> tuple[float, int]:
 def expected(operations: float) -> float:
     """How long some work will take, about."""
     return operations / OPERATIONS_PER_SECOND
+
+
+def command_started() -> float:
+    """When the command began: with the process if that is `reluplan` or `python -m reluplan`, else now.
+
+    On a busy machine the imports before the first line of a command take a second or two, which are the user's too.
+    """
+    main = sys.modules.get("__main__")
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    ours = spec.name.startswith("reluplan.") if spec is not None else Path(file or "").stem == "reluplan"
+    return IMPORTED if ours else now()
 
 
 @contextmanager

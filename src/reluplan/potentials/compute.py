@@ -15,6 +15,9 @@ from reluplan.potentials.generate import Generation, PotentialSearch, PotentialS
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.problem import Problem
 
+BOUNDS_SHARE = 0.5
+"""At most this share of the time goes into LPs for the bounds that potentials rest on."""
+
 
 def reward_potentials(
     problem: Problem,
@@ -33,7 +36,8 @@ def reward_potentials(
     True
     """
     settings = settings or PotentialSettings(interval_count)
-    bounds = reachable_bounds(problem, deadline, deadline)
+    now = clock.now()
+    bounds = reachable_bounds(problem, now + BOUNDS_SHARE * (deadline - now), deadline)
     return compute_potentials(problem, bounds, settings, per_step, deadline, on_round)
 
 
