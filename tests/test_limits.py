@@ -249,10 +249,10 @@ def test_the_restriction_of_potentials_ends_at_the_deadline_and_holds(work: Work
         assert ((inputs >= lower - 1e-9) & (inputs <= upper + 1e-9)).all()
 
 
-@pytest.mark.parametrize("limit", [0.0, 0.01, 0.2])
+@pytest.mark.parametrize("limit", [0.0, 0.3, 1.0, 3.0])
 def test_the_search_for_plans_ends_at_the_deadline(work: WorkClock, limit: float) -> None:
     """Afterwards: SEARCH_WORK of simulated plans, the gradient of a batch, a plan's linear program."""
-    problem = steering([64, 64], 40)
+    problem = steering([192, 192], 10, state_count=2)
     found: list[Trajectory] = []
 
     def take(plan_found: Trajectory, _source: str) -> bool:
@@ -260,7 +260,7 @@ def test_the_search_for_plans_ends_at_the_deadline(work: WorkClock, limit: float
         return True
 
     search_plans(problem, None, limit, take)
-    assert late(work, limit) <= 1.2 * clock.SEARCH_WORK
+    assert late(work, limit) <= 1.5 * clock.SEARCH_WORK
     assert found or limit == 0.0
 
 
@@ -304,7 +304,7 @@ def test_every_method_ends_at_its_limit_with_a_bound_that_holds(work: WorkClock,
     """What comes late in one stage takes nothing from the next: the sum is that of the search, the largest."""
     problem = steering([48, 48], 8)
     result = plan(problem, method=method, time_limit=limit, threads=1)
-    assert late(work, limit) <= 1.2 * clock.SEARCH_WORK
+    assert late(work, limit) <= 1.5 * clock.SEARCH_WORK
     assert result.bound is not None
     assert result.bound >= max(found.total_reward for found in feasible_plans(problem))
 

@@ -16,10 +16,10 @@ What is allowed after a deadline, with E the operations of one evaluation of the
     model building       one step; `unroll` gives up as soon as it sees that the model cannot be ready in time
     potentials           1.5 SAMPLE_WORK: a batch of samples, a step's model, the LP of a pattern; potentials of zero
                          with the interval proof are always there
-    search for plans     1.2 SEARCH_WORK: simulated plans, a gradient, a linear program
+    search for plans     1.5 SEARCH_WORK: simulated plans, a gradient, a linear program
     pieces               10 E, and the model of one window if it had begun
     grid                 two chunks of pairs of 5e8 each at most
-    a whole method       1.2 SEARCH_WORK
+    a whole method       1.5 SEARCH_WORK
 
 Solvers run in processes of their own, and by the real clock: they are killed a little after their limit.
 """
