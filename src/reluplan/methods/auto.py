@@ -34,7 +34,7 @@ SMALL_MODEL, QUICK_PRIMAL = 400, 2.0
 """With at most this many binaries, or a reward without evident bound, the solver's turn comes after these seconds,"""
 SMALL_SHARE, LONGEST_SMALL = 0.2, 20.0
 """for this share of the time and these seconds; the search goes on if that was not enough."""
-FIRST_BOUNDS_SHARE, EARLY_SHARE, BOUNDS_SHARE = 0.15, 0.3, 0.3
+FIRST_BOUNDS_SHARE, EARLY_SHARE, BOUNDS_SHARE = 0.15, 0.3, 0.5
 """A plan never waits long for a bound: where the LPs of the forward bounds take more than the first share of the time,
 the search for plans comes first, with the second share, and the LPs then get the third of what is left."""
 STEPS_SHARE = 0.05
