@@ -300,8 +300,9 @@ def test_a_diverging_simulation_is_no_plan() -> None:
     assert not report.ok
 
 
-def test_no_time_ends_without_a_plan_and_without_a_claim() -> None:
-    result = plan(hard_problem(), time_limit=1e-9)
+@pytest.mark.parametrize("method", ["auto", "base", "potentials"])
+def test_no_time_ends_without_a_plan_and_with_what_the_boxes_prove(method: str) -> None:
+    result = plan(hard_problem(), method=method, time_limit=1e-9)
     assert result.status == "no_plan"
-    assert result.bound is None
+    assert result.bound == pytest.approx(90.0, rel=1e-5)  # no step earns more than 9 in its box
     assert any("time limit" in note for note in result.fields["notes"])

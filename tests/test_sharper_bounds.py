@@ -170,9 +170,9 @@ def test_over_a_box_alone_the_first_layer_needs_no_lp(monkeypatch: pytest.Monkey
     asked: list[object] = []
     maximum = PersistentLp.maximum
 
-    def counting(lp: PersistentLp, columns: Index, values: Array) -> float:
+    def counting(lp: PersistentLp, columns: Index, values: Array, deadline: float = np.inf) -> float:
         asked.append(columns)
-        return maximum(lp, columns, values)
+        return maximum(lp, columns, values, deadline)
 
     monkeypatch.setattr(PersistentLp, "maximum", counting)
     network = random_network(np.random.default_rng(0), 3, [20], 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from reluplan import clock as clock  # first: it notes when the process began
 from reluplan.startup import leave_quietly_if_command
 
 leave_quietly_if_command()  # before the imports that take their time

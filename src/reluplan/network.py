@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reluplan import clock
 from reluplan.errors import InputError
 
 Array = NDArray[np.float64]
@@ -110,6 +111,11 @@ class ReluNetwork:
         return sum(layer.unit_count for layer in self.hidden)
 
     @cached_property
+    def operations(self) -> float:
+        """Floating-point operations of one evaluation, about."""
+        return 2.0 * sum(layer.weights.size for layer in (*self.hidden, self.output))
+
+    @cached_property
     def unit_slices(self) -> tuple[slice, ...]:
         """Where each hidden layer's units stand in the flat numbering 0 .. relu_count-1."""
         ends = np.cumsum([0, *(layer.unit_count for layer in self.hidden)])
@@ -142,8 +148,9 @@ class ReluNetwork:
         """Yield (pre-activation, everything before it) for each hidden layer, then for the output."""
         if inputs.shape[-1] != self.input_count:
             raise InputError(f"the network takes {self.input_count} inputs, got {inputs.shape[-1]}")
-        before = inputs
+        before, count = inputs, inputs.size // max(1, self.input_count)
         for layer in self.hidden:
+            clock.spend(2.0 * count * layer.weights.size)
             pre = before @ layer.weights.T + layer.bias
             yield pre, before
             before = np.concatenate([before, np.maximum(pre, 0.0)], axis=-1)

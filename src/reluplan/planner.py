@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import metadata
 
 from reluplan.bounds.reach import reachable_bounds
@@ -79,7 +80,7 @@ def plan(
     run = Run(problem, clock or Clock(options.time_limit), options.gap, on_event)
     try:
         with interruptible():
-            METHODS[method](run, options)
+            _plan(run, options)
     except KeyboardInterrupt:
         run.interrupted = True
     except InfeasibleError as error:
@@ -93,6 +94,19 @@ def plan(
             raise
         run.note(f"stopped early: {error}")
     return summarise(run, options.method, options.solver, options.seed, _versions(options.solver))
+
+
+def _plan(run: Run, options: PlanOptions) -> None:
+    """The method, and once more if it finds no plan that keeps its distance from rounding ties: there may be others."""
+    has_ties = bool(run.problem.tie_distances.any())
+    try:
+        METHODS[options.method](run, options)
+    except NoPlanExistsError as error:
+        if error.problem is not run.problem or run.best is not None or not has_ties:
+            raise
+    if run.best is None and has_ties and run.clock.remaining > 0.0:
+        run.look_at_ties()
+        METHODS[options.method](run, replace(options, potentials=None))
 
 
 def _conclude_infeasible(run: Run, error: InfeasibleError) -> None:

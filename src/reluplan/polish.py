@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.milp.model import Model
 from reluplan.milp.unroll import PlanModel
 from reluplan.simulate import Trajectory, simulate
@@ -38,13 +38,13 @@ def repairs(plan_model: PlanModel, x: Array, deadline: float) -> Iterator[Trajec
     With every integer column fixed the model is an LP without big-M leaks: its optimum is the best plan of that
     pattern. First the solver's own integers, then those of the simulated trajectory; constraints and roundings move
     inward by growing margins, so that what was feasible within tolerances is feasible when simulated. Integers of wide
-    range stay free, and rows move inward by what rounding them may change. Ends at the deadline (of time.monotonic); a
+    range stay free, and rows move inward by what rounding them may change. Ends at the deadline (of clock.now); a
     Ctrl-C during an LP is raised.
     """
     simulated = plan_model.assignment(extract(plan_model, x))
     for margin in MARGINS:
         for pattern in (x, simulated):
-            remaining = deadline - time.monotonic()
+            remaining = deadline - clock.now()
             if remaining <= 0.0:
                 return
             model = _fixed_pattern(plan_model, pattern, margin)

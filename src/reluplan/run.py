@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from reluplan import clock
 from reluplan.check import check
+from reluplan.clock import Clock as Clock
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.problem import Problem
 from reluplan.simulate import Trajectory
@@ -30,26 +31,6 @@ class Event:
     message: str
     reward: float | None
     bound: float | None
-
-
-@dataclass
-class Clock:
-    """Wall-clock time of the whole command."""
-
-    time_limit: float = math.inf
-    started: float = field(default_factory=time.monotonic)
-
-    @property
-    def elapsed(self) -> float:
-        return time.monotonic() - self.started
-
-    @property
-    def remaining(self) -> float:
-        return max(0.0, self.time_limit - self.elapsed)
-
-    def deadline(self, share: float = 1.0) -> float:
-        """The moment (of time.monotonic) when this share of the remaining time is used up."""
-        return time.monotonic() + share * self.remaining
 
 
 @dataclass
@@ -102,12 +83,12 @@ class Run:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Times a stage; stages of the same name add up."""
-        self.stage_name, began = name, time.monotonic()
+        self.stage_name, began = name, clock.now()
         self.tell("begins")
         try:
             yield
         finally:
-            spent = time.monotonic() - began
+            spent = clock.now() - began
             self.stage_seconds[name] = self.stage_seconds.get(name, 0.0) + spent
 
     def tell(self, message: str) -> None:
@@ -170,6 +151,13 @@ class Run:
         self.note(f"a bound of {self.bound:.10g} was dropped: a checked plan has reward {self.reward:.10g}")
         self.bound, self.bound_margin = math.inf, 0.0
         return False
+
+    def look_at_ties(self) -> None:
+        """Go on with the problem in which predictions may be as close to rounding ties as they like: no bound so far
+        is one of its plans, nor are potentials."""
+        self.note(f"no plan was found that keeps {self.problem.tie_distance:g} from rounding ties: others are allowed")
+        self.problem = replace(self.problem, tie_distance=0.0)
+        self.bound, self.bound_margin, self.potentials = math.inf, 0.0, None
 
     def count_nodes(self, open_nodes: int, closed_nodes: int) -> None:
         self.open_nodes, self.closed_nodes = open_nodes, closed_nodes

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.interval import ROUNDOFF, intersect, round_outward
 from reluplan.network import Layer, ReluNetwork
 
@@ -75,14 +77,16 @@ class UnitRelaxation:
     reach: Array
 
 
-def unit_relaxation(network: ReluNetwork, lower: Array, upper: Array) -> UnitRelaxation:
-    """Layer by layer: bounds of the pre-activations by back-substitution and by intervals, whichever is tighter."""
+def unit_relaxation(network: ReluNetwork, lower: Array, upper: Array, deadline: float = math.inf) -> UnitRelaxation:
+    """Layer by layer: bounds of the pre-activations by back-substitution and by intervals, whichever is tighter; after
+    the deadline (of clock.now) by intervals alone."""
     boxes = len(lower)
     relaxation = _empty_relaxation(lower, upper)
     value_lower, value_upper = lower, upper
     for layer in network.hidden:
         low, high = _interval(layer, value_lower, value_upper)
-        if relaxation.unit_lower.shape[1]:
+        clock.spend(8.0 * boxes * layer.weights.size)
+        if relaxation.unit_lower.shape[1] and clock.now() <= deadline:
             both = Layer(np.vstack([layer.weights, -layer.weights]), np.concatenate([layer.bias, -layer.bias]))
             slope, offset = _back_substitute(network, relaxation, both)
             highs = affine_maximum(slope, offset, lower, upper)
@@ -95,13 +99,29 @@ def unit_relaxation(network: ReluNetwork, lower: Array, upper: Array) -> UnitRel
     return relaxation
 
 
-def crown_unit_bounds(network: ReluNetwork, lower: Array, upper: Array) -> tuple[Array, Array]:
-    """Bounds of every pre-activation over one box, (relu_count,) twice; none if the box has infinite sides."""
+@dataclass(frozen=True, eq=False)
+class CrownBoxes:
+    """Boxes of every pre-activation (relu_count,) and of every output (outputs,); infinite where nothing is known."""
+
+    unit_lower: Array
+    unit_upper: Array
+    output_lower: Array
+    output_upper: Array
+
+
+def crown_boxes(network: ReluNetwork, lower: Array, upper: Array, deadline: float = math.inf) -> CrownBoxes:
+    """Bounds over one box, by back-substitution until the deadline; none if the box has infinite sides."""
+    units, outputs = np.full(network.relu_count, np.inf), np.full(network.output_count, np.inf)
     if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
-        endless = np.full(network.relu_count, np.inf)
-        return -endless, endless
-    relaxation = unit_relaxation(network, lower[None], upper[None])
-    return relaxation.unit_lower[0], relaxation.unit_upper[0]
+        return CrownBoxes(-units, units, -outputs, outputs)
+    relaxation = unit_relaxation(network, lower[None], upper[None], deadline)
+    unit_lower, unit_upper = relaxation.unit_lower[0], relaxation.unit_upper[0]
+    if clock.now() > deadline:
+        return CrownBoxes(unit_lower, unit_upper, -outputs, outputs)
+    count = network.output_count
+    slope, offset = affine_upper_bounds(network, relaxation, np.vstack([np.eye(count), -np.eye(count)]))
+    highs = affine_maximum(slope, offset, lower[None], upper[None])[0]
+    return CrownBoxes(unit_lower, unit_upper, *round_outward(-highs[count:], highs[:count]))
 
 
 def affine_upper_bounds(network: ReluNetwork, relaxation: UnitRelaxation, directions: Array) -> tuple[Array, Array]:
@@ -192,7 +212,8 @@ def _substitute_layer(
     half = 0.5 * (relaxation.upper_slope[:, part] - relaxation.lower_slope[:, part])
     lift = relaxation.upper_offset[:, part]
     extended = np.hstack([layer.weights, layer.bias[:, None]])
-    if len(units) == 1:
+    clock.spend(2.0 * len(mean) * units.shape[1] * extended.size)
+    if len(units) == 1 < len(mean):
         rows = units[0]
         signed = (rows.T[:, :, None] * extended[:, None, :]).reshape(len(extended), -1)
         absolute = (np.abs(rows).T[:, :, None] * extended[:, None, :]).reshape(len(extended), -1)

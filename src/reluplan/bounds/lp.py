@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.bounds.crown import crown_unit_bounds
+from reluplan import clock
+from reluplan.bounds.crown import crown_boxes
 from reluplan.bounds.interval import intersect, layer_interval, round_outward
 from reluplan.errors import InfeasibleError
 from reluplan.expression import Constraint
@@ -45,28 +45,27 @@ def bound_step(
     width: int,
     discrete: NDArray[np.bool_],
     deadline: float = math.inf,
+    last_moment: float = math.inf,
 ) -> StepBounds:
     """Bounds of every unit and output for inputs in [lower, upper] that satisfy the constraints.
 
-    Layer by layer: interval and CROWN bounds first, then the LP relaxation for the units that these left unstable
-    (until the deadline, of time.monotonic) and for the outputs.
+    Layer by layer: interval bounds first, CROWN until the last moment, then, until the deadline (both of clock.now),
+    the LP relaxation for the units that these left unstable and for the outputs.
     The relaxation of an unstable unit with bounds l < 0 < u is the triangle P >= 0, P >= In, P <= u (In − l)/(u − l).
     Constraints read w = (s, a, x, ...) of the given width; only rows over (s, a, x) are passed.
     Raises InfeasibleError if no input satisfies the constraints.
     """
     lp = constraint_lp(lower, upper, constraints, width)
     if constraints:
-        lower, upper = tighten_box(lp, lower, upper, constraints, discrete)
-    relaxation = _Relaxation(lp, lower, upper)
-    crown_lower, crown_upper = crown_unit_bounds(network, lower, upper)
+        lower, upper = tighten_box(lp, lower, upper, constraints, discrete, deadline)
+    relaxation = _Relaxation(lp, lower, upper, deadline)
+    crown = crown_boxes(network, lower, upper, last_moment)
     unit_bounds = []
     for layer, units in zip(network.hidden, network.unit_slices, strict=True):
-        known = crown_lower[units], crown_upper[units]
-        low, high = relaxation.bound(layer, *known, only_unstable=True, deadline=deadline)
+        low, high = relaxation.bound(layer, crown.unit_lower[units], crown.unit_upper[units], only_unstable=True)
         relaxation.add_relus(layer, low, high)
         unit_bounds.append((low, high))
-    endless = np.full(network.output_count, np.inf)
-    output = relaxation.bound(network.output, -endless, endless, only_unstable=False)
+    output = relaxation.bound(network.output, crown.output_lower, crown.output_upper, only_unstable=False)
     none = np.zeros(0)
     return StepBounds(
         lower,
@@ -78,14 +77,24 @@ def bound_step(
 
 
 def tighten_box(
-    lp: PersistentLp, lower: Array, upper: Array, constraints: list[Constraint], discrete: NDArray[np.bool_]
+    lp: PersistentLp,
+    lower: Array,
+    upper: Array,
+    constraints: list[Constraint],
+    discrete: NDArray[np.bool_],
+    deadline: float = math.inf,
 ) -> tuple[Array, Array]:
-    """The smallest box that the LP can prove around the points of a box that satisfy the constraints."""
+    """The smallest box that the LP proves by the deadline around the points of a box that satisfy the constraints.
+
+    Sides that are infinite are asked about even after it: nothing can be said of the network without.
+    """
     lower, upper = lower.copy(), upper.copy()
     read = np.any([constraint.function.support() for constraint in constraints], axis=0)
     for j in np.flatnonzero(read[: len(lower)]).tolist():
-        if lower[j] < upper[j]:
-            low, high = -_up(lp.maximum(np.array([j]), -np.ones(1))), _up(lp.maximum(np.array([j]), np.ones(1)))
+        until = deadline if np.isfinite([lower[j], upper[j]]).all() else math.inf
+        if lower[j] < upper[j] and clock.now() <= until:
+            low = -_up(lp.maximum(np.array([j]), -np.ones(1), until))
+            high = _up(lp.maximum(np.array([j]), np.ones(1), until))
             lower[j], upper[j] = max(lower[j], low), min(upper[j], high)
             lp.set_bounds(j, lower[j], upper[j])
     return round_discrete(lower, upper, discrete)
@@ -117,23 +126,23 @@ class _Relaxation:
     """Grows an LP by one layer of relaxed ReLUs at a time.
 
     `positions` says for each value so far (inputs, then units) which LP column carries it, -1 if it is constantly 0.
+    `complete`: whether the LP has every layer so far; after the deadline none is added, and no LP may be asked.
     """
 
-    def __init__(self, lp: PersistentLp, lower: Array, upper: Array) -> None:
-        self._lp = lp
+    def __init__(self, lp: PersistentLp, lower: Array, upper: Array, deadline: float) -> None:
+        self._lp, self._deadline, self._complete = lp, deadline, True
         self._lower, self._upper = lower, upper
         self._positions = np.arange(len(lower))
 
-    def bound(
-        self, layer: Layer, known_lower: Array, known_upper: Array, only_unstable: bool, deadline: float = math.inf
-    ) -> tuple[Array, Array]:
+    def bound(self, layer: Layer, known_lower: Array, known_upper: Array, only_unstable: bool) -> tuple[Array, Array]:
         """Bounds of a layer's pre-activations: those known, by interval, and then, until the deadline, by LP."""
         low, high = layer_interval(layer, self._lower, self._upper)
         low, high = intersect((low, high), (known_lower, known_upper))
-        if self._lp.row_count == 0:
+        clock.spend(8.0 * layer.weights.size)
+        if self._lp.row_count == 0 or not self._complete:
             return low, high  # over a box alone the interval is exact
         for unit in range(layer.unit_count):
-            if time.monotonic() > deadline:
+            if clock.now() > self._deadline:
                 break
             if not only_unstable or low[unit] < 0.0 < high[unit]:
                 low[unit], high[unit] = self._bound_unit(layer, unit, low[unit], high[unit], only_unstable)
@@ -142,10 +151,10 @@ class _Relaxation:
     def _bound_unit(self, layer: Layer, unit: int, low: float, high: float, only_sign: bool) -> tuple[float, float]:
         columns, weights = self._objective(layer.weights[unit])
         bias = layer.bias[unit]
-        high = min(high, _up(self._lp.maximum(columns, weights) + bias))
+        high = min(high, _up(self._lp.maximum(columns, weights, self._deadline) + bias))
         if only_sign and high <= 0.0:
             return low, high
-        return max(low, -_up(self._lp.maximum(columns, -weights) - bias)), high
+        return max(low, -_up(self._lp.maximum(columns, -weights, self._deadline) - bias)), high
 
     def _objective(self, weights: Array) -> tuple[NDArray[np.int64], Array]:
         used = (weights != 0.0) & (self._positions >= 0)
@@ -153,27 +162,34 @@ class _Relaxation:
 
     def add_relus(self, layer: Layer, low: Array, high: Array) -> None:
         """Append the layer's outputs: nothing if off, an equality if on, the triangle otherwise."""
+        self._complete &= clock.now() <= self._deadline
         alive = np.flatnonzero(high > 0.0)
         columns = np.full(layer.unit_count, -1)
-        columns[alive] = self._lp.add_columns(np.maximum(low[alive], 0.0), high[alive])
-        for unit in alive.tolist():
-            self._add_rows(layer, unit, columns[unit], low[unit], high[unit])
+        if self._complete:
+            columns[alive] = self._lp.add_columns(np.maximum(low[alive], 0.0), high[alive])
+            self._add_rows(layer, alive, columns[alive], low[alive], high[alive])
         self._positions = np.concatenate([self._positions, columns])
         self._lower = np.concatenate([self._lower, np.maximum(low, 0.0)])
         self._upper = np.concatenate([self._upper, np.maximum(high, 0.0)])
 
-    def _add_rows(self, layer: Layer, unit: int, column: int, low: float, high: float) -> None:
-        columns, weights = self._objective(layer.weights[unit])
-        columns = np.append(columns, column)
-        bias = float(layer.bias[unit])
-        at_least = (columns, np.append(-weights, 1.0))
-        if low >= 0.0:
-            self._lp.add_row(*at_least, bias, bias)
-            return
-        self._lp.add_row(*at_least, bias, math.inf)
-        if math.isfinite(high - low):
-            slope = high / (high - low)
-            self._lp.add_row(columns, np.append(-slope * weights, 1.0), -math.inf, slope * (bias - low))
+    def _add_rows(
+        self, layer: Layer, units: NDArray[np.int64], columns: NDArray[np.int64], low: Array, high: Array
+    ) -> None:
+        """P − W z = b where on, P − W z >= b and the chord P − k W z <= k (b − l), k = u/(u − l), elsewhere."""
+        used = self._positions >= 0
+        weights, bias = layer.weights[units], layer.bias[units]
+        rows = np.zeros((len(units), self._lp.column_count))
+        rows[:, self._positions[used]] = -weights[:, used]
+        outputs = np.arange(len(units)), columns
+        rows[outputs] = 1.0
+        self._lp.add_rows(rows, bias, np.where(low >= 0.0, bias, np.inf))
+        with np.errstate(invalid="ignore"):
+            chord = (low < 0.0) & np.isfinite(high - low)
+        slope = high[chord] / (high[chord] - low[chord])
+        rows[outputs] = 0.0
+        upper = slope[:, None] * rows[chord]
+        upper[np.arange(len(slope)), columns[chord]] = 1.0
+        self._lp.add_rows(upper, np.full(len(slope), -np.inf), slope * (bias - low)[chord])
 
 
 def _up(value: float) -> float:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.interval import uncrossed
 from reluplan.bounds.lp import StepBounds, bound_step, constraint_lp, tighten_box
 from reluplan.errors import InfeasibleError, InputError, NoPlanExistsError, OutOfTimeError
@@ -15,6 +15,9 @@ from reluplan.expression import Constraint
 from reluplan.problem import Problem
 
 Array = NDArray[np.float64]
+
+LATE_WORK = 3e8
+"""Operations after the last moment, where states without bounds leave nothing else to fall back on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +55,10 @@ def reachable_bounds(
 ) -> HorizonBounds:
     """S_1 = I; S_{t+1} = box of F over S_t and C, intersected with the state bounds; and every neuron's bounds.
 
-    After the deadline (of time.monotonic) neurons get no LPs, and bounds that are valid but loose; after the last
-    moment OutOfTimeError is raised. The network is stationary, so equal boxes share one computation. within: boxes
-    that contain all plans of interest; so do the bounds then.
+    After the deadline (of clock.now) there are no LPs; after the last moment no back-substitution either, only
+    intervals, from the states' own bounds: valid, loose, and the same for all steps that are left. Only if these are
+    infinite does it go on step by step, and raise OutOfTimeError if that takes long too. The network is stationary,
+    so equal boxes share one computation. within: boxes that contain all plans of interest; so do the bounds then.
     Raises NoPlanExistsError if nothing is left; with `within`, where that only says that no plan of interest exists,
     InfeasibleError.
     """
@@ -74,21 +78,24 @@ def _forward(problem: Problem, deadline: float, last_moment: float, within: Hori
     steps: list[StepBounds] = []
     lower, upper = _input_box(problem, problem.initial_lower, problem.initial_upper)
     for t in range(problem.horizon):
+        late = clock.now() > last_moment
+        if late and t > 0 and np.isfinite(known := _known_box(problem, t, within)).all():
+            lower, upper = _input_box(problem, *known)
+        elif late and clock.now() > last_moment + clock.expected(LATE_WORK):
+            raise OutOfTimeError(f"the time limit ended after the bounds of {t} of {problem.horizon} steps")
         if within is not None:
             lower, upper = _intersection(problem, t, lower, upper, within)
         rows = constraints + (list(problem.initial_constraints) if t == 0 else [])
         key = lower.tobytes() + upper.tobytes() + bytes([t == 0])
-        if time.monotonic() > last_moment:
-            raise OutOfTimeError(f"the time limit ended after the bounds of {t} of {problem.horizon} steps")
         if key not in cache:
-            cache[key] = _bound_one(problem, t, lower, upper, rows, deadline)
+            cache[key] = _bound_one(problem, t, lower, upper, rows, deadline, last_moment)
         step = cache[key]
         _check_finite(problem, t, step)
         steps.append(step)
         lower, upper = _input_box(problem, *_next_box(problem, t, step))
     if within is not None:
         lower, upper = _intersection(problem, problem.horizon, lower, upper, within)
-    final = _final_box(problem, lower, upper)
+    final = _final_box(problem, lower, upper, deadline)
     return _collect(steps, final, layout.states, layout.actions, layout.auxiliaries)
 
 
@@ -101,6 +108,14 @@ def _input_constraints(problem: Problem) -> list[Constraint]:
 def _input_box(problem: Problem, state_lower: Array, state_upper: Array) -> tuple[Array, Array]:
     lower, upper = problem.box(problem.actions + problem.auxiliaries)
     return np.concatenate([state_lower, lower]), np.concatenate([state_upper, upper])
+
+
+def _known_box(problem: Problem, t: int, within: HorizonBounds | None) -> tuple[Array, Array]:
+    """What is known of the state at step t without any computation."""
+    lower, upper = problem.box(problem.states)
+    if within is None:
+        return lower, upper
+    return np.maximum(lower, within.state_lower[t]), np.minimum(upper, within.state_upper[t])
 
 
 def _intersection(problem: Problem, t: int, lower: Array, upper: Array, within: HorizonBounds) -> tuple[Array, Array]:
@@ -116,11 +131,11 @@ def _intersection(problem: Problem, t: int, lower: Array, upper: Array, within: 
 
 
 def _bound_one(
-    problem: Problem, t: int, lower: Array, upper: Array, rows: list[Constraint], deadline: float
+    problem: Problem, t: int, lower: Array, upper: Array, rows: list[Constraint], deadline: float, last_moment: float
 ) -> StepBounds:
     discrete = np.array([v.is_discrete for v in problem.input_variables], dtype=bool)
     try:
-        return bound_step(problem.dynamics, lower, upper, rows, problem.layout.width, discrete, deadline)
+        return bound_step(problem.dynamics, lower, upper, rows, problem.layout.width, discrete, deadline, last_moment)
     except InfeasibleError as error:
         raise InfeasibleError(
             f"at step {t + 1} no state and action within the proven bounds satisfies the constraints ({error})"
@@ -169,7 +184,7 @@ def _snap_outward(lower: Array, upper: Array) -> tuple[Array, Array]:
     return np.where(snapped, low, lower), np.where(snapped, high, upper)
 
 
-def _final_box(problem: Problem, lower: Array, upper: Array) -> tuple[Array, Array]:
+def _final_box(problem: Problem, lower: Array, upper: Array, deadline: float) -> tuple[Array, Array]:
     """The box of the last state and its auxiliaries, tightened by the goal."""
     if not problem.goal:
         return lower, upper
@@ -177,7 +192,7 @@ def _final_box(problem: Problem, lower: Array, upper: Array) -> tuple[Array, Arr
     goal = list(problem.goal)
     try:
         lp = constraint_lp(lower, upper, goal, problem.layout.width)
-        return tighten_box(lp, lower, upper, goal, discrete)
+        return tighten_box(lp, lower, upper, goal, discrete, deadline)
     except InfeasibleError:
         raise InfeasibleError(
             f"no state that is reachable within {problem.horizon} steps satisfies the goal "

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.lp import round_discrete
 from reluplan.bounds.reach import HorizonBounds
 from reluplan.bounds.spans import Span, Window, copied, cut_window, equal_steps, narrow, windows_ending_at
@@ -53,13 +53,13 @@ def sharpen(
     seed: int = 0,
     tell: Callable[[str], None] = lambda text: None,
 ) -> HorizonBounds:
-    """Boxes that contain every plan, from boxes that do, by the deadline (of time.monotonic).
+    """Boxes that contain every plan, from boxes that do, by the deadline (of clock.now).
 
     Raises InfeasibleError if a window has no solution.
     """
     rng = np.random.default_rng(seed)
     for length in LENGTHS:
-        if length > problem.horizon or time.monotonic() > deadline:
+        if length > problem.horizon or clock.now() > deadline:
             break
         spans = windows_ending_at(equal_steps(bounds), length)
         questions = _questions(problem, bounds, spans, rng, deadline)
@@ -146,7 +146,7 @@ def _questions(
     """All questions about the windows, those with the largest expected gain first."""
     questions: list[_Question] = []
     for span in spans:
-        if time.monotonic() > deadline:
+        if clock.now() > deadline:
             break
         cut = cut_window(problem, bounds, span)
         window = _LastStep(span, cut.problem, cut.bounds)
@@ -185,7 +185,7 @@ def _ask(questions: list[_Question], pool: WorkerPool, deadline: float) -> list[
         found = [(question, question.side(result)) for question, result in zip(batch, results, strict=True)]
         answers += found
         moved = sum(question.is_moved(side) for question, side in found)
-        if moved < PAYS * len(batch) or time.monotonic() > deadline:
+        if moved < PAYS * len(batch) or clock.now() > deadline:
             break
     return answers
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import time
 from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.reach import HorizonBounds, rounded_box
 from reluplan.bounds.spans import Span, Window, copied, cut_window, narrow_in_place
 from reluplan.bounds.tighten import tighten_window
@@ -32,7 +32,7 @@ def sweep(
     The forward bounds know what comes before a step; here the LP of a step s' = F(s, a, x), C, with s in S_t and s' in
     S_{t+1} narrows both boxes, the actions and the neurons. The first sweep runs backwards from steps whose image
     reaches beyond S_{t+1}: a goal or state bounds cut it; or from those whose boxes were moved. Steps with equal boxes
-    share one computation. Until the deadline (of time.monotonic); raises InfeasibleError if a step has no solution.
+    share one computation. Until the deadline (of clock.now); raises InfeasibleError if a step has no solution.
     """
     sweeping = _Sweeping(problem, bounds, deadline)
     if moved is None:
@@ -59,11 +59,11 @@ class _Sweeping:
         """Every step that waits, in one direction; steps that it moves wait in their turn."""
         steps = range(self.bounds.horizon)
         for t in reversed(steps) if backwards else steps:
+            if self._fruitless == MOST_FRUITLESS or clock.now() > self.deadline:
+                self.waiting[:] = False
             if self.waiting[t]:
                 self.waiting[t] = False
                 self._visit(t)
-            if self._fruitless == MOST_FRUITLESS or time.monotonic() > self.deadline:
-                self.waiting[:] = False
 
     def _visit(self, t: int) -> None:
         step = cut_window(self.problem, self.bounds, Span(t, 1))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.interval import round_outward
 from reluplan.bounds.lp import round_discrete
 from reluplan.bounds.reach import HorizonBounds
@@ -31,8 +31,10 @@ def tighten_window(
     """The bounds of a window, each side moved inward to what the LP relaxation of the model proves.
 
     model: plan_model's, or one with further rows or bounds. States and actions first, then every neuron that is still
-    unstable; until the deadline (of time.monotonic). Raises InfeasibleError if the relaxation is empty.
+    unstable; until the deadline (of clock.now). Raises InfeasibleError if the relaxation is empty.
     """
+    if clock.now() > deadline:
+        return bounds
     narrowing = _Narrowing(PersistentLp(model), deadline)
     problem = plan_model.problem
     states = narrowing.columns(plan_model.states, bounds.state_lower, bounds.state_upper)
@@ -76,6 +78,8 @@ class _Narrowing:
     def units(self, network: ReluNetwork, step: StepColumns, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Bounds of the pre-activations that may still switch."""
         low, high = lower.copy(), upper.copy()
+        if clock.now() > self.deadline:
+            return low, high
         matrix, offset = step.preactivations(network)
         for unit in np.flatnonzero((low < 0.0) & (high > 0.0)):
             row, constant = matrix[unit], offset[unit]
@@ -86,14 +90,15 @@ class _Narrowing:
 
     def _form(self, columns: Index, values: Array, low: float, high: float) -> tuple[float, float]:
         """Bounds of values · x[columns], rounded outward, where they are worth having."""
-        if time.monotonic() > self.deadline:
+        if clock.now() > self.deadline:
             return low, high
         self.solved += 2
-        found = round_outward(np.array(-self.lp.maximum(columns, -values)), np.array(self.lp.maximum(columns, values)))
+        least, most = -self.lp.maximum(columns, -values, self.deadline), self.lp.maximum(columns, values, self.deadline)
+        found = round_outward(np.array(least), np.array(most))
         if found[0] > found[1]:
             raise InfeasibleError("no point satisfies the constraints")
-        least = WORTHWHILE * (high - low) if math.isfinite(high - low) else 0.0
+        enough = WORTHWHILE * (high - low) if math.isfinite(high - low) else 0.0
         return (
-            float(found[0]) if found[0] > low + least else low,
-            float(found[1]) if found[1] < high - least else high,
+            float(found[0]) if found[0] > low + enough else low,
+            float(found[1]) if found[1] < high - enough else high,
         )

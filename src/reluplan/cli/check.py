@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,7 +56,7 @@ def check(
     from reluplan.simulate import simulate
 
     _check_options(simulator, instance, plot)
-    loaded = Problem.load(problem)
+    loaded = replace(Problem.load(problem), tie_distance=0.0)  # a plan may be as close to a tie as exactness allows
     loaded = loaded if horizon is None else loaded.with_horizon(horizon)
     stored = read_plan(loaded, plan_file)
     trajectory = simulate(loaded, stored.initial_state, stored.actions, stored.auxiliaries)

@@ -19,6 +19,7 @@ from reluplan.cli.shared import (
     failure_of,
     showing,
 )
+from reluplan.clock import command_started
 from reluplan.errors import InputError
 from reluplan.interrupts import keeping_results
 from reluplan.run import Clock, Event
@@ -53,7 +54,7 @@ def plan(
     as_json: JsonOption = False,
 ) -> int:
     """Find the best plan and prove a bound on it."""
-    clock = Clock(time_limit)
+    clock = Clock(time_limit, command_started())
     from reluplan.planner import plan as find_plan
     from reluplan.problem import Problem
     from reluplan.progress import ProgressView

@@ -19,6 +19,7 @@ from reluplan.cli.shared import (
     failure_of,
     showing,
 )
+from reluplan.clock import command_started
 from reluplan.interrupts import keeping_results
 from reluplan.run import Clock, Event
 
@@ -40,7 +41,7 @@ def potentials(
     as_json: JsonOption = False,
 ) -> int:
     """Compute reward potentials; any stop leaves valid ones."""
-    clock = Clock(time_limit)
+    clock = Clock(time_limit, command_started())
     from reluplan.planner import available_cores
     from reluplan.potentials.compute import reward_potentials, tell_rounds
     from reluplan.potentials.generate import choose_settings

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.check import check
 from reluplan.control.observe import observed_state
 from reluplan.control.shift import idle_action, shifted_plan
@@ -94,13 +94,13 @@ class Controller:
 
     def policy(self, state: Array) -> Array:
         """The action for an observed state; both in the problem's order of names."""
-        began = time.monotonic()
+        began = clock.now()
         window = self._window(observed_state(self.problem, state, self._state_tolerance))
         rest = None if self._current is None else shifted_plan(window, self._current)
         seconds = self._time_limit if self.decisions else self._first_time_limit
         result = plan_step(window, self._options, rest, seconds)
         source, self._current = _better(window, result, rest)
-        decision = _decision(window, source, self._current, result, time.monotonic() - began)
+        decision = _decision(window, source, self._current, result, clock.now() - began)
         self.decisions.append(decision)
         return decision.action
 

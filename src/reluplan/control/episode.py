@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.control.ordered import OrderedSimulator
 
 Array = NDArray[np.float64]
@@ -47,9 +47,9 @@ def run_episode(
     rewards: list[float] = []
     seconds: list[float] = []
     while len(actions) < steps and not over:
-        began = time.monotonic()
+        began = clock.now()
         wanted = policy(states[-1])
-        seconds.append(time.monotonic() - began)
+        seconds.append(clock.now() - began)
         action = simulator.allowed(wanted)
         state, reward, over = simulator.step(action)
         states.append(state)

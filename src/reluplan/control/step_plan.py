@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 
+from reluplan import clock
 from reluplan.errors import NumericalError, ReluplanError, SolverError
 from reluplan.planner import check_choices, plan
 from reluplan.primal import search_plans
@@ -71,7 +71,7 @@ def _unproven(run: Run) -> StepPlan:
 def _search(run: Run, options: PlanningOptions, start: Trajectory | None, seconds: float) -> None:
     """What goes wrong here costs plans, never the run."""
     with suppress(ReluplanError):
-        search_plans(run.problem, None, time.monotonic() + seconds, run.offer_plan, options.seed, start)
+        search_plans(run.problem, None, clock.now() + seconds, run.offer_plan, options.seed, start)
 
 
 def _prove(run: Run, options: PlanningOptions, start: Trajectory | None, seconds: float) -> StepPlan:

@@ -11,10 +11,11 @@ A proof is a file in `reluplan.proofs`: it gets what is known, offers bounds to 
 from __future__ import annotations
 
 import math
-import time
 
+from reluplan import clock
 from reluplan.bounds.reach import HorizonBounds
-from reluplan.errors import InfeasibleError, ReluplanError
+from reluplan.bounds.spans import Span, narrow
+from reluplan.errors import InfeasibleError, OutOfTimeError, ReluplanError
 from reluplan.methods.bounding import bound_steps, looking_at_all_plans, sharpen_steps, sweep_steps
 from reluplan.methods.options import PlanOptions
 from reluplan.methods.whole_model import solve_whole_model
@@ -33,6 +34,9 @@ SMALL_MODEL, QUICK_PRIMAL = 400, 2.0
 """With at most this many binaries, or a reward without evident bound, the solver's turn comes after these seconds,"""
 SMALL_SHARE, LONGEST_SMALL = 0.2, 20.0
 """for this share of the time and these seconds; the search goes on if that was not enough."""
+FIRST_BOUNDS_SHARE, EARLY_SHARE, BOUNDS_SHARE = 0.15, 0.3, 0.5
+"""A plan never waits long for a bound: where the LPs of the forward bounds take more than the first share of the time,
+the search for plans comes first, with the second share, and the LPs then get the third of what is left."""
 STEPS_SHARE = 0.05
 """For bounds from the LPs of single steps, which need no plan."""
 PROOFS: tuple[tuple[Proof, float], ...] = ((GridProof(), 0.9), (PieceProof(), 0.95))
@@ -41,7 +45,7 @@ PROOFS: tuple[tuple[Proof, float], ...] = ((GridProof(), 0.9), (PieceProof(), 0.
 
 def plan_auto(run: Run, options: PlanOptions) -> None:
     """The schedule; it ends as soon as the bound meets the plan."""
-    bounds = sweep_steps(run, bound_steps(run))
+    bounds = sweep_steps(run, _bound(run, options))
     with WorkerPool(options.solver, options.thread_count) as pool:
         known = Knowledge(run, bounds, pool, options.seed)
         _prove(known, BoxProof(), 1.0)
@@ -50,7 +54,7 @@ def plan_auto(run: Run, options: PlanOptions) -> None:
             if not run.is_proven:
                 with looking_at_all_plans(run):
                     known.bounds = bounds = sharpen_steps(run, bounds, pool, options.seed)
-                solve_whole_model(run, bounds, options, min(LONGEST_SMALL, SMALL_SHARE * run.clock.remaining))
+                _solve_small(run, bounds, options)
         if not run.is_proven:
             _search(run, options, bounds, LONGEST_PRIMAL)
             with looking_at_all_plans(run):  # nothing has narrowed the boxes to better plans yet
@@ -60,6 +64,28 @@ def plan_auto(run: Run, options: PlanOptions) -> None:
                 _prove(known, proof, share)
         if not run.is_proven and run.clock.remaining > 0.0:
             _solve_rest(known, options, bounds)
+    if run.best is None and run.clock.remaining <= 0.0:
+        run.note("the time limit ended before a plan was found")
+
+
+def _bound(run: Run, options: PlanOptions) -> HorizonBounds:
+    """Forward bounds; if they are slow to come by, a first search before most of them."""
+    first_share = run.clock.deadline(FIRST_BOUNDS_SHARE)
+    bounds = bound_steps(run, FIRST_BOUNDS_SHARE)
+    if clock.now() <= first_share:
+        return bounds
+    _search(run, options, bounds, LONGEST_PRIMAL, EARLY_SHARE)
+    again = bound_steps(run, BOUNDS_SHARE)
+    with looking_at_all_plans(run):
+        return narrow(bounds, [Span(0, bounds.horizon)], [again])
+
+
+def _solve_small(run: Run, bounds: HorizonBounds, options: PlanOptions) -> None:
+    """The whole model for a while; one that cannot even be built in time leaves the time to others."""
+    try:
+        solve_whole_model(run, bounds, options, min(LONGEST_SMALL, SMALL_SHARE * run.clock.remaining))
+    except OutOfTimeError as error:
+        run.tell(str(error))
 
 
 def _prove(known: Knowledge, proof: Proof, share: float) -> None:
@@ -86,9 +112,9 @@ def _solve_rest(known: Knowledge, options: PlanOptions, of_all_plans: HorizonBou
     solve_whole_model(run, known.bounds, options, only_better=True)
 
 
-def _search(run: Run, options: PlanOptions, bounds: HorizonBounds, longest: float) -> None:
+def _search(run: Run, options: PlanOptions, bounds: HorizonBounds, longest: float, share: float = PRIMAL_SHARE) -> None:
     """Plans by search, beginning with the best so far; what goes wrong there costs plans, never the run."""
-    deadline = min(run.clock.deadline(PRIMAL_SHARE), time.monotonic() + longest)
+    deadline = min(run.clock.deadline(share), clock.now() + longest)
     start = options.start if run.best is None else run.best
     with run.stage("primal"):
         try:

@@ -7,10 +7,10 @@ sharpening  `bounds.sharpen`: MILPs of steps and windows for what is still loose
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from reluplan import clock
 from reluplan.bounds.reach import HorizonBounds, reachable_bounds
 from reluplan.bounds.sharpen import sharpen
 from reluplan.bounds.sweep import sweep
@@ -20,7 +20,8 @@ from reluplan.run import Run
 from reluplan.solvers.pool import WorkerPool
 
 FORWARD_SHARE = 0.5
-"""At most this share of the time limit goes into LPs for the forward bounds; afterwards they are intervals."""
+"""At most this share of the time limit goes into LPs for the forward bounds; afterwards there is back-substitution for
+as long again, and then intervals."""
 SWEEP_SHARE, LONGEST_SWEEP = 0.02, 10.0
 SHARPEN_SHARE, LONGEST_SHARPENING = 0.03, 20.0
 """Of the time that is left, and seconds."""
@@ -28,10 +29,13 @@ FEW_UNSTABLE = 30
 """A model with no more unstable ReLUs is solved sooner than its bounds are sharpened."""
 
 
-def bound_steps(run: Run) -> HorizonBounds:
-    """Forward bounds: they hold for every plan from the initial state, whatever the goal and the horizon."""
+def bound_steps(run: Run, share: float = FORWARD_SHARE) -> HorizonBounds:
+    """Forward bounds: they hold for every plan from the initial state, whatever the goal and the horizon.
+
+    share: of the time that is left, for LPs, if they take so long.
+    """
     with run.stage("bounds"):
-        bounds = reachable_bounds(run.problem, run.clock.deadline(FORWARD_SHARE), run.clock.deadline())
+        bounds = reachable_bounds(run.problem, run.clock.deadline(share), run.clock.deadline(min(1.0, 2.0 * share)))
         run.tell(f"{int(bounds.unstable.sum())} of {bounds.unstable.size} ReLUs are unstable")
     return bounds
 
@@ -80,4 +84,4 @@ def looking_at_all_plans(run: Run) -> Iterator[None]:
 
 
 def _deadline(run: Run, share: float, longest: float) -> float:
-    return min(run.clock.deadline(share), time.monotonic() + longest)
+    return min(run.clock.deadline(share), clock.now() + longest)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.reach import HorizonBounds
 from reluplan.errors import InputError, NoPlanExistsError, OutOfTimeError
 from reluplan.methods.options import PlanOptions
@@ -18,6 +18,7 @@ from reluplan.polish import extract, repairs
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.potentials.strengthen import StrengtheningRows
 from reluplan.problem import Problem
+from reluplan.proofs.by_boxes import box_bound
 from reluplan.run import Run
 from reluplan.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus
 from reluplan.solvers.isolated import IsolatedSolver
@@ -41,7 +42,7 @@ def build_whole_model(
         needed = float(np.abs([bounds.unit_lower, bounds.unit_upper]).max(initial=0.0))
         if big_m < needed:
             raise InputError(f"--big-m {big_m:g} would cut off plans: a neuron may reach {needed:g}; use a larger one")
-    extension = None if potentials is None else StrengtheningRows(potentials.items)
+    extension = None if potentials is None else StrengtheningRows(potentials.items, deadline)
     return unroll(problem, bounds, big_m, named, extension, deadline)
 
 
@@ -54,6 +55,19 @@ def solve_whole_model(
     bound, and a model without solutions proves that it is optimal. Otherwise they contain all plans, and a model
     without solutions proves that there is none (NoPlanExistsError).
     """
+    try:
+        _solve_whole_model(run, bounds, options, time_limit, only_better)
+    except OutOfTimeError:
+        _fall_back_on_boxes(run, bounds)
+        raise
+    _fall_back_on_boxes(run, bounds)
+    if run.interrupted:
+        raise KeyboardInterrupt
+
+
+def _solve_whole_model(
+    run: Run, bounds: HorizonBounds, options: PlanOptions, time_limit: float, only_better: bool
+) -> None:
     with run.stage("model"):
         deadline = run.clock.deadline()
         plan_model = build_whole_model(run.problem, bounds, options.big_m, False, run.potentials, deadline)
@@ -67,8 +81,13 @@ def solve_whole_model(
         outcome = _solve(run, plan_model, options, time_limit, only_better)
     with run.stage("polish"):
         _finish(run, plan_model, outcome, only_better)
-    if run.interrupted:
-        raise KeyboardInterrupt
+
+
+def _fall_back_on_boxes(run: Run, bounds: HorizonBounds) -> None:
+    """If nothing better came in time, what the boxes alone prove: every plan outside them is no better than ours."""
+    if math.isinf(run.bound):
+        bound, margin = box_bound(run.problem, bounds)
+        run.offer_bound(max(bound, -math.inf if run.reward is None else run.reward), "boxes", margin)
 
 
 def _solve(run: Run, plan_model: PlanModel, options: PlanOptions, time_limit: float, only_better: bool) -> SolveResult:
@@ -130,8 +149,8 @@ def _take_emptiness(run: Run, only_better: bool) -> None:
 
 
 def _repair(run: Run, plan_model: PlanModel, solution: Array) -> None:
-    """Try exact plans near the solver's until one is accepted; a second at least, even if the time is up."""
-    deadline = time.monotonic() + max(1.0, run.clock.remaining)
+    """Try exact plans near the solver's until one is accepted; half a second at least, even if the time is up."""
+    deadline = clock.now() + max(0.5, run.clock.remaining)
     if any(run.offer_plan(repaired, "repair") for repaired in repairs(plan_model, solution, deadline)):
         return
     if run.best is None:

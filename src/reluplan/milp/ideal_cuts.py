@@ -13,13 +13,13 @@ w_i (L_i (1 − z) + U_i z).
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.milp.model import Index, Model, ModelBuilder
 from reluplan.milp.unroll import PlanModel
 from reluplan.solvers.base import SolveOptions
@@ -62,14 +62,14 @@ def first_layer_units(plan_model: PlanModel) -> Iterator[list[Unit]]:
 
 def add_ideal_cuts(plan_model: PlanModel, deadline: float = math.inf) -> Model:
     """The model of a plan with cuts at the solutions of its LP relaxation, a few rounds, until the deadline (of
-    time.monotonic)."""
+    clock.now)."""
     model = plan_model.model
     if not plan_model.problem.dynamics.hidden:
         return model
     units = [unit for step in first_layer_units(plan_model) for unit in step]
     units = [unit for unit in units if np.isfinite([unit.lower, unit.upper]).all()]
     for _ in range(ROUNDS):
-        remaining = deadline - time.monotonic()
+        remaining = deadline - clock.now()
         if remaining <= 0.0:
             return model
         x = HighsSolver().solve(model.relaxed(), SolveOptions(time_limit=remaining)).solution

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from reluplan import clock
+
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 Name = str | Callable[..., str]
@@ -17,6 +19,9 @@ Name = str | Callable[..., str]
 INTEGER_SLACK = 1e-6
 """A bound that misses an integer by no more than this is meant to be it."""
 Scalar = TypeVar("Scalar", bound=np.generic)
+
+ENTRY_OPERATIONS = 300.0
+"""What an entry of the matrix costs when it is added, and again when the model is put together and handed over."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +108,7 @@ class ModelBuilder:
         self.offset = 0.0
         self.column_count = 0
         self.row_count = 0
+        self.entry_count = 0
 
     @classmethod
     def continuing(cls, model: Model) -> ModelBuilder:
@@ -146,6 +152,8 @@ class ModelBuilder:
         self._entry_rows.append(r[keep].astype(np.int64, copy=False))
         self._entry_columns.append(c[keep].astype(np.int64, copy=False))
         self._entry_values.append(v[keep])
+        self.entry_count += len(self._entry_values[-1])
+        clock.spend(ENTRY_OPERATIONS * len(self._entry_values[-1]))
 
     def add_cost(self, columns: ArrayLike, values: ArrayLike) -> None:
         """Add to the objective coefficients of columns."""
@@ -155,6 +163,7 @@ class ModelBuilder:
 
     def build(self) -> Model:
         """The finished model."""
+        clock.spend(ENTRY_OPERATIONS * self.entry_count)
         shape = (self.row_count, self.column_count)
         places = (_join(self._entry_rows, np.int64), _join(self._entry_columns, np.int64))
         matrix = sparse.coo_array((_join(self._entry_values, np.float64), places), shape=shape).tocsr()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,9 +9,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.reach import HorizonBounds
 from reluplan.errors import OutOfTimeError
-from reluplan.milp.model import Index, Model, ModelBuilder
+from reluplan.milp.model import ENTRY_OPERATIONS, Index, Model, ModelBuilder
 from reluplan.milp.piecewise import LinearForm, MaxColumns, PiecewiseEncoder, Side
 from reluplan.milp.relu import StepColumns, encode_network
 from reluplan.problem import Problem, Variable
@@ -96,8 +96,8 @@ def unroll(
 
     big_m: one constant in place of every neuron's own bounds, as in the published baseline; stable units then keep
     their binaries. Only for comparison: it is slow, and the solver's tolerances leak through it.
-    extension: rows beyond the base model, such as reward potentials. deadline: of time.monotonic; OutOfTimeError
-    is raised when it passes.
+    extension: rows beyond the base model, such as reward potentials. deadline: of clock.now; OutOfTimeError
+    is raised as soon as the model cannot be ready by then.
     """
     builder = ModelBuilder(named)
     columns = _variable_columns(builder, problem, bounds, declared_only=big_m is not None)
@@ -107,9 +107,10 @@ def unroll(
         lower, upper = np.full_like(lower, -big_m), np.full_like(upper, big_m)
     inputs = np.hstack([states[:-1], actions, auxiliaries[:-1]])
     steps, inner_rows, link_rows = [], [], []
+    began = clock.now()
     for t in range(problem.horizon):
-        if time.monotonic() > deadline:
-            raise OutOfTimeError(f"the time limit ended while the model of {problem.horizon} steps was built")
+        if _ready_at(builder, began, t, problem.horizon) > deadline:
+            raise OutOfTimeError(f"the model of {problem.horizon} steps could not be built within the time limit")
         step = encode_network(builder, problem.dynamics, inputs[t], lower[t], upper[t], t)
         output = bounds.output_lower[t], bounds.output_upper[t]
         links, rounding = _link_states(builder, problem, step, states[t + 1], *output, t)
@@ -138,6 +139,15 @@ def unroll(
         reward, np.concatenate(inner_rows), np.array(link_rows), tuple(steps),
         (*encoder.maxima, *initial.maxima), tuple(final.maxima), extension,
     )  # fmt: skip
+
+
+def _ready_at(builder: ModelBuilder, began: float, done: int, steps: int) -> float:
+    """When the model will be finished, if the steps that are left are like those that are done."""
+    now = clock.now()
+    if done == 0:
+        return now
+    rest, build = (steps - done) * (now - began) / done, steps * builder.entry_count / done
+    return now + rest + clock.expected(ENTRY_OPERATIONS * build)
 
 
 def _variable_columns(

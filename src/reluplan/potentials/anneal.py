@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.piecewise import PiecewiseLinear
 from reluplan.potentials.domain import StepDomain
 from reluplan.potentials.features import PatternFeatures
@@ -36,11 +38,14 @@ class Annealing:
     features: PatternFeatures
     rng: np.random.Generator
 
-    def search(self, start: Array, values: Array, tolerance: float) -> tuple[Array, Array]:
-        """The best step of every chain from inputs (n, inputs), and its violation, while the temperature falls."""
+    def search(self, start: Array, values: Array, tolerance: float, deadline: float = math.inf) -> tuple[Array, Array]:
+        """The best step of every chain from inputs (n, inputs), and its violation, while the temperature falls; until
+        the deadline (of clock.now)."""
         x, score = start.copy(), self.violations(start, values)
         best, best_score = x.copy(), score.copy()
         for temperature in tolerance * np.geomspace(HOTTEST, 1.0, GENERATIONS):
+            if clock.now() >= deadline:
+                break
             proposal = self._propose(x)
             proposed = self.violations(proposal, values)
             taken = proposed > score + temperature * np.log(self.rng.random(len(x)))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import time
 from collections.abc import Callable
 
+from reluplan import clock
 from reluplan.bounds.reach import HorizonBounds, reachable_bounds
 from reluplan.bounds.spans import Span, equal_steps
 from reluplan.interrupts import interruptible
@@ -15,6 +15,9 @@ from reluplan.potentials.family import generate_family
 from reluplan.potentials.generate import Generation, PotentialSearch, PotentialSettings, Round
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.problem import Problem
+
+BOUNDS_SHARE = 0.5
+"""At most this share of the time goes into LPs for the bounds that potentials rest on."""
 
 
 def reward_potentials(
@@ -34,8 +37,9 @@ def reward_potentials(
     True
     """
     settings = settings or PotentialSettings(interval_count)
+    now = clock.now()
     with interruptible():
-        bounds = reachable_bounds(problem, deadline)
+        bounds = reachable_bounds(problem, now + BOUNDS_SHARE * (deadline - now), deadline)
     return compute_potentials(problem, bounds, settings, per_step, deadline, on_round)
 
 
@@ -55,9 +59,9 @@ def compute_potentials(
     try:
         with interruptible():
             for number, span in enumerate(spans):
-                until = time.monotonic() + (deadline - time.monotonic()) / (len(spans) - number)
-                domain = step_domain(problem, bounds, span.first, span.end - 1)
-                generations += generate_family(PotentialSearch(domain, settings), problem, bounds, until, on_round)
+                until = clock.now() + (deadline - clock.now()) / (len(spans) - number)
+                search = PotentialSearch(step_domain(problem, bounds, span.first, span.end - 1), settings, until)
+                generations += generate_family(search, problem, bounds, until, on_round)
                 if generations[-1].interrupted:
                     break
     except KeyboardInterrupt:  # between two searches, each of which ends with what it has

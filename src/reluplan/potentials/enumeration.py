@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.potentials.store import PatternStore
 
 Entries = NDArray[np.int8]
@@ -21,17 +21,17 @@ def enumerate_patterns(store: PatternStore, seeds: Iterable[Entries], most: int,
     edges through the step. Moving one unit at a time therefore reaches all patterns of a connected set of steps. One LP
     says whether a neighbour is empty, so P patterns of K units cost up to 2 K P of them.
     """
-    found = [at for seed in seeds if (at := store.solve(seed)) is not None]
+    found = [at for seed in seeds if (at := store.solve(seed, deadline)) is not None]
     waiting, seen = list(dict.fromkeys(found)), set(found)
     while waiting:
         for neighbour in neighbours(store.entries[waiting.pop()], store.features.interval_count):
-            at = store.solve(neighbour)
+            at = store.solve(neighbour, deadline)
             if at is not None and at not in seen:
                 seen.add(at)
                 waiting.append(at)
-        if len(seen) > most or time.monotonic() > deadline:
+        if len(seen) > most or clock.now() > deadline:
             return False
-    return True
+    return clock.now() <= deadline
 
 
 def neighbours(entries: Entries, interval_count: int) -> Entries:

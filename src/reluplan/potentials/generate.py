@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.errors import InputError, NoPlanExistsError, NumericalError
 from reluplan.potentials.domain import StepDomain
 from reluplan.potentials.enumeration import enumerate_patterns
@@ -33,6 +33,8 @@ PAPER_REGULARISER = 1.0 / math.sqrt(1e6)
 MILP_PROOF = "MILP dual bound"
 CLIMBS = 8
 """Generations of samples that climb from random steps to those with high rewards."""
+SETUP_SHARE = 0.3
+"""Of the time, for each part of what comes before the loop: the regulariser, the restriction, the first samples."""
 SCALE = 2.0
 SCALE_STEPS = 10
 """φ without cuts is −2 times the median |R| of the first ten steps of greedy rollouts."""
@@ -131,8 +133,8 @@ def generate_potentials(
     deadline: float = math.inf,
     on_round: Callable[[Round], None] | None = None,
 ) -> Generation:
-    """Potentials for all steps of a domain; stops at convergence, at the deadline (of time.monotonic) or at Ctrl-C."""
-    return PotentialSearch(domain, settings).optimise(None, deadline, on_round)
+    """Potentials for all steps of a domain; stops at convergence, at the deadline (of clock.now) or at Ctrl-C."""
+    return PotentialSearch(domain, settings, deadline).optimise(None, deadline, on_round)
 
 
 class PotentialSearch:
@@ -140,18 +142,20 @@ class PotentialSearch:
 
     regulariser: λ as chosen. enumerated: whether the store holds all patterns. store and pool cover only the steps
     whose reward exceeds −K/(2λ), the smallest φ that the master can give (`restrict_to_rewards`): no other step can
-    violate it by more than rounding errors, and these are counted in (`Subproblem`).
+    violate it by more than rounding errors, and these are counted in (`Subproblem`). deadline: of clock.now, for all
+    that is done before the first objective.
     """
 
-    def __init__(self, domain: StepDomain, settings: PotentialSettings) -> None:
+    def __init__(self, domain: StepDomain, settings: PotentialSettings, deadline: float = math.inf) -> None:
         require_interval_count(settings.interval_count)
         self.domain, self.settings = domain, settings
         self.features = domain.features(settings.interval_count, settings.every_unit)
+        self._setup_until = _share(deadline, SETUP_SHARE)
         self.regulariser = self._choose_regulariser()
         relevant = domain
         if settings.heuristics and self.features.unit_count:
             floor = -self.features.unit_count / (2.0 * self.regulariser)
-            relevant = restrict_to_rewards(domain, floor) or domain
+            relevant = restrict_to_rewards(domain, floor, _share(deadline, SETUP_SHARE)) or domain
         self.enumerated = False
         self.store = PatternStore(self.features, Subproblem(relevant, self.features))
         self.pool = StepPool(relevant, self.features, np.random.default_rng(settings.seed))
@@ -175,13 +179,14 @@ class PotentialSearch:
         """Sample steps, once, and solve the patterns of the best of them, or all patterns if these are few."""
         if len(self.pool) or not self.settings.heuristics:
             return
-        self.pool.sample(self.settings.samples)
-        self.pool.climb(np.zeros(self.features.shape), CLIMBS)
+        until = _share(deadline, SETUP_SHARE)
+        self.pool.sample(self.settings.samples, until)
+        self.pool.climb(np.zeros(self.features.shape), CLIMBS, until)
         _, entries = self.pool.violations(np.zeros(self.features.shape))
         if self.pool.pattern_count <= self.settings.enumerate_up_to:
             self.enumerated = enumerate_patterns(self.store, entries, self.settings.enumerate_up_to, deadline)
         for at in np.argsort(-self.pool.rewards)[: self.settings.cuts_per_round].tolist():
-            self.store.solve(entries[at])
+            self.store.solve(entries[at], deadline)
 
     def weights_at(self, objective: Objective) -> Array:
         """The pattern at which an objective wants φ to be small; the cube's centre where no steps are known."""
@@ -200,18 +205,25 @@ class PotentialSearch:
         bounds, domain = self.domain.bounds, self.domain
         horizon = min(domain.last + 1, domain.first + SCALE_STEPS)
         rng = np.random.default_rng(self.settings.seed)
-        return greedy_rollouts(domain.whole, bounds.action_lower[0], bounds.action_upper[0], horizon, rng)
+        box = bounds.action_lower[0], bounds.action_upper[0]
+        return greedy_rollouts(domain.whole, *box, horizon, rng, self._setup_until)
 
     def _choose_regulariser(self) -> float:
         if self.settings.regulariser is not None:
             return self.settings.regulariser
         pool = StepPool(self.domain, self.features, np.random.default_rng(self.settings.seed))
-        pool.sample(self.settings.samples)
+        pool.sample(self.settings.samples, self._setup_until)
         size = float(np.abs(pool.rewards).mean()) if len(pool) else math.inf
         _, rewards = self._rollouts.from_step(self.domain.first, SCALE_STEPS)
         if len(rewards):  # sampled steps are of another size where most of the box is of no interest
             size = max(min(size, SCALE * float(np.median(np.abs(rewards)))), 1e-6 * size)
         return max(PAPER_REGULARISER, self.features.unit_count / (2.0 * max(size, 1e-6)))
+
+
+def _share(deadline: float, share: float) -> float:
+    """When this share of the time until a deadline is over."""
+    now = clock.now()
+    return now + share * max(0.0, deadline - now)
 
 
 class _Proof(NamedTuple):
@@ -237,7 +249,7 @@ class _Loop:
     milp_count: int = 0
     converged: bool = False
     interrupted: bool = False
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=clock.now)
 
     def __post_init__(self) -> None:
         self._settings, self._store = self.search.settings, self.search.store
@@ -247,6 +259,8 @@ class _Loop:
 
     def run(self) -> None:
         """Until the MILP proves that no violation exceeds the tolerance."""
+        if clock.now() >= self.deadline:
+            return
         self.search.prepare(self.deadline)
         goal = self._settings.objective if self.weights is None else self.weights
         self._goal = self.search.weights_at(goal) if isinstance(goal, str) else goal
@@ -254,7 +268,7 @@ class _Loop:
             self._bound_constant()
             return
         while not self.converged and len(self.rounds) < (self._settings.max_rounds or math.inf):
-            if time.monotonic() >= self.deadline:
+            if clock.now() >= self.deadline:
                 return
             self._values = self._solve_master()
             if self._store.add_cuts(self._values, self._cut_tolerance(), self._settings.cuts_per_round):
@@ -278,7 +292,7 @@ class _Loop:
             cut_count=len(self._store.cuts),
             pattern_count=len(self._store),
             milp_count=self.milp_count,
-            seconds=time.monotonic() - self.began,
+            seconds=clock.now() - self.began,
             interrupted=self.interrupted,
             notes=self.notes,
         )
@@ -313,12 +327,12 @@ class _Loop:
     def _bound_constant(self) -> None:
         """Without units φ is a constant: the largest reward of a step, proven."""
         found = self._ask_milp(1e-6, math.inf)
-        self.converged = not found.interrupted and time.monotonic() < self.deadline
+        self.converged = not found.interrupted and clock.now() < self.deadline
         self.interrupted = found.interrupted
 
     def _ask_milp(self, tolerance: float, enough: float) -> Violations:
         """Solve the subproblem and keep what it proves."""
-        remaining = max(0.05, self.deadline - time.monotonic())
+        remaining = max(0.05, self.deadline - clock.now())
         found = self._store.subproblem.violated(
             self._values, remaining, tolerance, enough, self._settings.threads, self._worst_point()
         )
@@ -345,7 +359,7 @@ class _Loop:
         if self.converged:
             self._proof = _Proof(-math.inf, self._values, found.dual_bound, found.margin, MILP_PROOF)
         self.interrupted = found.interrupted
-        out_of_time = time.monotonic() >= self.deadline
+        out_of_time = clock.now() >= self.deadline
         if violation <= self._cut_tolerance() and not (self.converged or self.interrupted or out_of_time):
             self.notes.append(
                 f"stopped: the subproblem's bound is {found.dual_bound:.3g}, but its patterns violate the potentials "
@@ -362,7 +376,7 @@ class _Loop:
                 search.walk(self._values, entries)
                 search.surround(entries)
             else:
-                self._store.solve(entries)
+                self._store.solve(entries, self.deadline)
         return float(self._store.violations(self._values).max(initial=0.0))
 
     def _remember(self, found: Violations) -> None:
@@ -379,7 +393,7 @@ class _Loop:
         return float(reward.bounds(lower, upper)[1][0])
 
     def _record(self, violation: float, dual_bound: float | None, source: str) -> None:
-        entry = Round(time.monotonic() - self.began, violation, dual_bound, len(self._store.cuts), source)
+        entry = Round(clock.now() - self.began, violation, dual_bound, len(self._store.cuts), source)
         self.rounds.append(entry)
         if self.on_round is not None:
             self.on_round(entry)

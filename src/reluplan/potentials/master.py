@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 from reluplan.errors import NumericalError
 
@@ -19,6 +18,8 @@ def solve_master(cuts: Array, rewards: Array, weights: Array, regulariser: float
     min_{u >= 0} |E u − e| with E = (cutsᵀ; dᵀ), d the right-hand side, e the last unit vector; z = −r_{1..n} / r_{n+1}
     for the residual r = E u − e.
     """
+    from scipy.optimize import nnls  # slow to import, and not every command needs it
+
     centre = -weights / (2.0 * regulariser)
     demand = rewards - cuts @ centre
     if not len(demand) or demand.max() <= 0.0:

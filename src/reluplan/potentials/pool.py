@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.potentials.anneal import Annealing
 from reluplan.potentials.domain import StepDomain
 from reluplan.potentials.features import PatternFeatures
@@ -19,6 +21,8 @@ SPREADS = (0.3, 0.03, 0.003)
 CENTRES = 200
 SAMPLES_PER_CENTRE = 30
 POPULATION = 1000
+PATTERN_OPERATIONS = 300.0
+"""What a unit's entry costs in a sample."""
 
 
 @dataclass(eq=False)
@@ -57,37 +61,37 @@ class StepPool:
         entries = priced.argmin(axis=2).astype(np.int8)
         return self.rewards - priced.min(axis=2).sum(axis=1), entries
 
-    def sample(self, count: int) -> None:
-        """Steps drawn uniformly from the domain's box, as far as they satisfy the constraints."""
+    def sample(self, count: int, deadline: float = math.inf) -> None:
+        """Steps drawn uniformly from the domain's box, as far as they satisfy the constraints, until the deadline."""
         lower, upper = self.domain.input_box()
         if np.isfinite(lower).all() and np.isfinite(upper).all():
-            self._take_samples(self.rng.uniform(lower, upper, (count, len(lower))))
+            self._take_samples(self.rng.uniform(lower, upper, (count, len(lower))), deadline)
 
-    def sample_near(self, centres: Array, count: int) -> None:
+    def sample_near(self, centres: Array, count: int, deadline: float = math.inf) -> None:
         """Steps around some points, at several distances: their neighbours in pattern space."""
         lower, upper = self.domain.input_box()
         spread = np.resize(SPREADS, count)[:, None, None] * (upper - lower)
         noise = self.rng.normal(size=(count, *centres.shape)) * spread
         # half of the coordinates stay: the best points lie on edges of the box, and so do their best neighbours
         noise *= self.rng.random(noise.shape) < 0.5
-        self._take_samples(np.clip(centres + noise, lower, upper).reshape(-1, len(lower)))
+        self._take_samples(np.clip(centres + noise, lower, upper).reshape(-1, len(lower)), deadline)
 
-    def climb(self, values: Array, generations: int) -> None:
+    def climb(self, values: Array, generations: int, deadline: float = math.inf) -> None:
         """Generations of samples around steps drawn from the tenth with the largest violations."""
         for _ in range(generations):
             violation, _ = self.violations(values)
-            if not len(violation):
+            if not len(violation) or clock.now() >= deadline:
                 return
             good = np.argsort(-violation)[: max(CENTRES, len(violation) // 10)]
-            self.sample_near(self.inputs[self.rng.permutation(good)[:CENTRES]], SAMPLES_PER_CENTRE)
+            self.sample_near(self.inputs[self.rng.permutation(good)[:CENTRES]], SAMPLES_PER_CENTRE, deadline)
 
-    def anneal(self, values: Array, tolerance: float) -> tuple[Array, Entries]:
+    def anneal(self, values: Array, tolerance: float, deadline: float = math.inf) -> tuple[Array, Entries]:
         """Steps with large violations, found from far away: violations and patterns, the best of each chain."""
         if not len(self) or self.domain.problem.auxiliaries:
             return np.zeros(0), np.zeros((0, self.features.unit_count), dtype=np.int8)
         annealing = Annealing(self.domain, self.features, self.rng)
         start = self.inputs[self.rng.integers(len(self), size=POPULATION)]
-        inputs, violation = annealing.search(start, values, tolerance)
+        inputs, violation = annealing.search(start, values, tolerance, deadline)
         return violation, self.features.entries(self.domain.problem.dynamics.preactivations(inputs))
 
     def add(self, inputs: Array, rewards: Array) -> None:
@@ -103,11 +107,22 @@ class StepPool:
         mean: Array = shares.mean(axis=0)
         return mean
 
-    def _take_samples(self, inputs: Array) -> None:
-        """Evaluate steps all at once; of those with one pattern keep the best, if it beats what is known of it."""
+    def _take_samples(self, inputs: Array, deadline: float) -> None:
+        """In batches until the deadline (of clock.now): a network of any size evaluates one of them soon."""
         problem = self.domain.problem
         if problem.auxiliaries:
             return  # auxiliaries are tied to states by rows that random values do not satisfy
+        operations = problem.dynamics.operations + PATTERN_OPERATIONS * self.features.unit_count
+        size = max(1, int(clock.SAMPLE_WORK / max(1.0, operations)))
+        for first in range(0, len(inputs), size):
+            if clock.now() >= deadline:
+                return
+            self._take_batch(inputs[first : first + size])
+
+    def _take_batch(self, inputs: Array) -> None:
+        """Evaluate steps all at once; of those with one pattern keep the best, if it beats what is known of it."""
+        problem = self.domain.problem
+        clock.spend(PATTERN_OPERATIONS * self.features.unit_count * len(inputs))
         discrete = np.array([v.is_discrete for v in problem.input_variables], dtype=bool)
         inputs = np.where(discrete, np.round(inputs), inputs)
         units, predictions = problem.dynamics.evaluate(inputs)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import time
 
 import numpy as np
 
+from reluplan import clock
 from reluplan.bounds.reach import HorizonBounds
 from reluplan.errors import NoPlanExistsError
 from reluplan.potentials.domain import StepDomain, step_domain
@@ -32,13 +32,13 @@ def reprove(
     bounds: proven for all plans of the problem. Only the units, the intervals, the values and the steps are taken from
     the set, whatever else it says about itself: for each member a MILP bounds R − φ <= D over the domain of its steps
     in THIS problem, and φ is raised by D if that is positive. Members that the time until the deadline (of
-    time.monotonic, shared evenly) does not suffice for are left out. Raises NoPlanExistsError if a domain is empty.
+    clock.now, shared evenly) does not suffice for are left out. Raises NoPlanExistsError if a domain is empty.
     """
     members: list[RewardPotentials] = []
     notes: list[str] = []
     claimed = [item for item in given.items if item.first < problem.horizon]
     for number, item in enumerate(claimed):
-        until = time.monotonic() + (deadline - time.monotonic()) / (len(claimed) - number)
+        until = clock.now() + (deadline - clock.now()) / (len(claimed) - number)
         domain = step_domain(problem, bounds, item.first, min(item.last, problem.horizon - 1))
         proven = _prove(domain, item, threads, until)
         steps = f"the potentials of steps {domain.first + 1} to {domain.last + 1}"
@@ -65,7 +65,7 @@ def _prove(domain: StepDomain, item: RewardPotentials, threads: int, deadline: f
     least = RELATIVE_MARGIN * max(size, abs(item.constant))
     found = Subproblem(domain, features).violated(
         item.values,
-        time_limit=max(0.05, deadline - time.monotonic()),
+        time_limit=max(0.05, deadline - clock.now()),
         tolerance=item.constant - least,
         enough=math.inf,
         threads=threads,

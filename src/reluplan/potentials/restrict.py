@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.interval import round_outward
 from reluplan.bounds.lp import round_discrete
 from reluplan.bounds.reach import HorizonBounds
@@ -28,14 +30,14 @@ Array = NDArray[np.float64]
 ROUNDS = 3
 
 
-def restrict_to_rewards(domain: StepDomain, floor: float) -> StepDomain | None:
-    """The steps of a domain with R >= floor, in tighter boxes; None if there are none.
+def restrict_to_rewards(domain: StepDomain, floor: float, deadline: float = math.inf) -> StepDomain | None:
+    """The steps of a domain with R >= floor, in boxes as tight as the time allows; None if there are none.
 
     The master's solutions are v = (Aᵀμ − w)/(2λ) with μ >= 0 and A >= 0, so v >= −w/(2λ) in every round: a step whose
     reward is at most the smallest φ that this allows violates none of them. Where bad steps are very bad (20,000 a
     degree), what is left is a small part of the domain, with far fewer patterns and tighter big-Ms. That this pays
     rests on the master; that it is sound does not: `Subproblem.violated` bounds the steps that are left out for any
-    values, and the domain that is returned says that it is not the whole one.
+    values, and the domain that is returned says that it is not the whole one. deadline: of clock.now.
     """
     reward = domain.problem.reward
     row = Constraint(PiecewiseLinear.constant_of(floor, reward.width) - reward, False, "reward >= floor")
@@ -43,7 +45,9 @@ def restrict_to_rewards(domain: StepDomain, floor: float) -> StepDomain | None:
     bounds = domain.bounds
     try:
         for _ in range(ROUNDS):
-            bounds = _tighten(problem, bounds)
+            if clock.now() >= deadline:
+                break
+            bounds = _tighten(problem, bounds, deadline)
     except InfeasibleError:
         return None
     return dataclasses.replace(domain, problem=problem, bounds=bounds, floor=max(floor, domain.floor))
@@ -64,16 +68,15 @@ class _Forms:
         """Nothing was added."""
 
 
-def _tighten(problem: Problem, bounds: HorizonBounds) -> HorizonBounds:
+def _tighten(problem: Problem, bounds: HorizonBounds, deadline: float) -> HorizonBounds:
     """LP bounds of inputs, next states and open neurons over the whole step model, its reward row included."""
     forms = _Forms()
     plan_model = unroll(problem, bounds, extension=forms)
     lp = PersistentLp(plan_model.model)
 
     def narrow(columns: Index, lower: Array, upper: Array) -> tuple[Array, Array]:
-        pairs = [
-            _bounds(lp, np.array([c]), np.ones(1), lo, up) for c, lo, up in zip(columns, lower, upper, strict=True)
-        ]
+        sides = zip(columns, lower, upper, strict=True)
+        pairs = [_bounds(lp, np.array([c]), np.ones(1), lo, up, deadline) for c, lo, up in sides]
         return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
 
     states = [narrow(plan_model.states[t], bounds.state_lower[t], bounds.state_upper[t]) for t in (0, 1)]
@@ -81,7 +84,7 @@ def _tighten(problem: Problem, bounds: HorizonBounds) -> HorizonBounds:
     discrete = np.array([v.is_discrete for v in problem.actions], dtype=bool)
     actions = narrow(plan_model.actions[0], bounds.action_lower[0], bounds.action_upper[0])
     actions = round_discrete(*actions, discrete)
-    units = _unit_bounds(problem, lp, forms.steps[0], bounds)
+    units = _unit_bounds(problem, lp, forms.steps[0], bounds, deadline)
     return dataclasses.replace(
         bounds,
         state_lower=np.array([low for low, _ in states]),
@@ -93,12 +96,16 @@ def _tighten(problem: Problem, bounds: HorizonBounds) -> HorizonBounds:
     )
 
 
-def _unit_bounds(problem: Problem, lp: PersistentLp, step: StepColumns, bounds: HorizonBounds) -> tuple[Array, Array]:
+def _unit_bounds(
+    problem: Problem, lp: PersistentLp, step: StepColumns, bounds: HorizonBounds, deadline: float
+) -> tuple[Array, Array]:
     network = problem.dynamics
     lower, upper = bounds.unit_lower[0].copy(), bounds.unit_upper[0].copy()
     values = np.vstack([np.eye(network.input_count, len(step.base)), step.unit_matrix])
     offsets = np.concatenate([np.zeros(network.input_count), step.unit_offset])
     for layer, units in zip(network.hidden, network.unit_slices, strict=True):
+        if clock.now() > deadline:
+            break
         width = layer.weights.shape[1]
         matrix, offset = layer.weights @ values[:width], layer.weights @ offsets[:width] + layer.bias
         for at in range(units.start, units.stop):
@@ -106,12 +113,17 @@ def _unit_bounds(problem: Problem, lp: PersistentLp, step: StepColumns, bounds: 
                 row, constant = matrix[at - units.start], offset[at - units.start]
                 used = np.flatnonzero(row)
                 low, high = lower[at] - constant, upper[at] - constant
-                low, high = _bounds(lp, step.base[used], row[used], low, high)
+                low, high = _bounds(lp, step.base[used], row[used], low, high, deadline)
                 lower[at], upper[at] = max(lower[at], low + constant), min(upper[at], high + constant)
     return lower, upper
 
 
-def _bounds(lp: PersistentLp, columns: Index, values: Array, low: float, high: float) -> tuple[float, float]:
+def _bounds(
+    lp: PersistentLp, columns: Index, values: Array, low: float, high: float, deadline: float
+) -> tuple[float, float]:
     """The LP's bounds of values · x[columns], rounded outward, where they are tighter than known ones."""
-    outward = round_outward(np.array(-lp.maximum(columns, -values)), np.array(lp.maximum(columns, values)))
+    if clock.now() > deadline:
+        return low, high
+    least, most = -lp.maximum(columns, -values, deadline), lp.maximum(columns, values, deadline)
+    outward = round_outward(np.array(least), np.array(most))
     return max(low, float(outward[0])), min(high, float(outward[1]))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.problem import Problem
 
 Array = NDArray[np.float64]
@@ -31,30 +33,45 @@ class Rollouts:
         return self.inputs[span][made], self.rewards[span][made]
 
 
-def greedy_rollouts(problem: Problem, lower: Array, upper: Array, horizon: int, rng: np.random.Generator) -> Rollouts:
+def greedy_rollouts(
+    problem: Problem,
+    lower: Array,
+    upper: Array,
+    horizon: int,
+    rng: np.random.Generator,
+    deadline: float = math.inf,
+) -> Rollouts:
     """From random initial states, at each step the best action (in lower..upper) of several hundred tries, which
-    first cover the box and then close in on the best one. Nothing for problems with auxiliaries or endless boxes."""
+    first cover the box and then close in on the best one. Nothing for problems with auxiliaries or endless boxes. Steps
+    that are not done by the deadline (of clock.now) are left out."""
     if problem.auxiliaries or not np.isfinite([*lower, *upper, *problem.initial_lower, *problem.initial_upper]).all():
         return Rollouts(np.zeros((0, CHAINS, problem.layout.input_count)), np.zeros((0, CHAINS)))
     states = rng.uniform(problem.initial_lower, problem.initial_upper, (CHAINS, len(problem.states)))
     states = problem.round_states(states)
     inputs, rewards = [], []
     for _ in range(horizon):
-        step, reward, states = _best_step(problem, states, lower, upper, rng)
-        inputs.append(step)
-        rewards.append(reward)
+        found = _best_step(problem, states, lower, upper, rng, deadline)
+        if found is None:
+            break
+        inputs.append(found[0])
+        rewards.append(found[1])
+        states = found[2]
+    if not inputs:
+        return Rollouts(np.zeros((0, CHAINS, problem.layout.input_count)), np.zeros((0, CHAINS)))
     alive = np.logical_and.accumulate(np.isfinite(rewards), axis=0)
     return Rollouts(np.array(inputs), np.where(alive, rewards, -np.inf))
 
 
 def _best_step(
-    problem: Problem, states: Array, lower: Array, upper: Array, rng: np.random.Generator
-) -> tuple[Array, Array, Array]:
-    """Inputs, rewards and next states of the best action found for each state."""
+    problem: Problem, states: Array, lower: Array, upper: Array, rng: np.random.Generator, deadline: float
+) -> tuple[Array, Array, Array] | None:
+    """Inputs, rewards and next states of the best action found for each state; None after the deadline."""
     discrete = np.array([v.is_discrete for v in problem.actions], dtype=bool)
     chains, rows = len(states), np.arange(len(states))
     best = np.broadcast_to((lower + upper) / 2.0, (chains, len(lower)))
     for spread in SPREADS:
+        if clock.now() >= deadline:
+            return None
         noise = rng.uniform(-spread, spread, (chains, TRIES, len(lower))) * (upper - lower)
         noise[:, 0] = 0.0
         actions = np.clip(best[:, None] + noise, lower, upper)

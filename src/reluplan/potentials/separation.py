@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.potentials.enumeration import neighbours
 from reluplan.potentials.pool import StepPool
 from reluplan.potentials.store import PatternStore
@@ -37,7 +37,8 @@ class HeuristicSeparation:
     def search(self, values: Array) -> bool:
         """Run the searches in order until one leaves a violated pattern in the store."""
         for search in (self._walks, self._flips, self._annealed):
-            search(values)
+            if clock.now() <= self.deadline:
+                search(values)
             if self.any_violated(values):
                 return True
         return False
@@ -51,7 +52,7 @@ class HeuristicSeparation:
         violation, entries = self.pool.violations(values)
         started = 0
         for at in np.argsort(-violation).tolist():
-            if violation[at] <= self.tolerance or started == WALKS:
+            if violation[at] <= self.tolerance or started == WALKS or clock.now() > self.deadline:
                 return
             if entries[at] not in self.store:
                 self.walk(values, entries[at])
@@ -63,7 +64,7 @@ class HeuristicSeparation:
         best = -np.inf
         for _ in range(WALK_STEPS):
             new = entries not in self.store
-            at = self.store.solve(entries)
+            at = self.store.solve(entries, self.deadline)
             if at is None:
                 return
             point, reward = self.store.points[at][None], self.store.rewards[at]
@@ -83,15 +84,15 @@ class HeuristicSeparation:
         for at in np.argsort(-violation)[:FLIP_CENTRES].tolist():
             for neighbour in self._neighbours(at, values):
                 if neighbour not in self.store:
-                    self.store.solve(neighbour)
+                    self.store.solve(neighbour, self.deadline)
                     solved += 1
-            if time.monotonic() > self.deadline or (solved >= FLIPS and self.any_violated(values)):
+            if clock.now() > self.deadline or (solved >= FLIPS and self.any_violated(values)):
                 return
 
     def surround(self, entries: Entries) -> None:
         """Solve all neighbours of a pattern that the MILP found: others that violate are often beside it."""
         for neighbour in neighbours(entries, self.store.features.interval_count):
-            self.store.solve(neighbour)
+            self.store.solve(neighbour, self.deadline)
 
     def _neighbours(self, at: int, values: Array) -> Entries:
         """The nearest neighbours of a pattern, seen from its best step, over whose edge φ falls."""
@@ -118,11 +119,11 @@ class HeuristicSeparation:
         """Walks from what a population of steps found while it was cooled down; flips reach all of few patterns."""
         if self.store.features.unit_count < FEWEST_TO_ANNEAL:
             return
-        violation, entries = self.pool.anneal(values, self.tolerance)
+        violation, entries = self.pool.anneal(values, self.tolerance, self.deadline)
         started: set[bytes] = set()
         for at in np.argsort(-violation).tolist():
             if entries[at].tobytes() not in started:
                 started.add(entries[at].tobytes())
                 self.walk(values, entries[at])
-            if len(started) == ANNEALED_WALKS:
+            if len(started) == ANNEALED_WALKS or clock.now() > self.deadline:
                 return

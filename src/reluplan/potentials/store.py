@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.potentials.features import PatternFeatures
 from reluplan.potentials.subproblem import Subproblem
 
@@ -37,11 +39,16 @@ class PatternStore:
         """Pattern LPs solved so far, those of empty patterns included."""
         return len(self._position)
 
-    def solve(self, entries: Entries) -> int | None:
-        """The position of a pattern, its LP solved if it is new; None if no step has this pattern."""
+    def solve(self, entries: Entries, deadline: float = math.inf) -> int | None:
+        """The position of a pattern, its LP solved if it is new; None if no step has this pattern, or if that is not
+        known by the deadline (of clock.now)."""
         key = entries.tobytes()
         if key not in self._position:
-            outcome = self.subproblem.best_reward(entries)
+            if clock.now() > deadline:
+                return None
+            outcome = self.subproblem.best_reward(entries, deadline)
+            if outcome is None and clock.now() > deadline:
+                return None  # the LP may have been cut short: the pattern stays unknown
             self._position[key] = None if outcome is None else len(self.entries)
             if outcome is not None:
                 self.entries.append(entries.copy())

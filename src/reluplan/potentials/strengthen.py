@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.reach import HorizonBounds
+from reluplan.errors import OutOfTimeError
 from reluplan.milp.model import ModelBuilder
 from reluplan.milp.piecewise import LinearForm
 from reluplan.milp.relu import StepColumns
@@ -25,15 +28,19 @@ class StrengtheningRows:
         S_0:  φ_t = constant + Σ_u [Σ_i von_{u,i} q_{u,i,t} + voff_u (1 − b_{u,t})] >= R_t
 
     for each of the potentials and each step that it is valid for. Potentials with equal features share their columns.
+    deadline: of clock.now, when OutOfTimeError is raised.
     """
 
     potentials: Sequence[RewardPotentials]
+    deadline: float = math.inf
     entries: list[EntryColumns] = field(default_factory=list)
 
     def extend(
         self, builder: ModelBuilder, steps: Sequence[StepColumns], bounds: HorizonBounds, reward: LinearForm
     ) -> None:
         for t, step in enumerate(steps):
+            if clock.now() > self.deadline:
+                raise OutOfTimeError(f"the model of {len(steps)} steps could not be built within the time limit")
             encoded: dict[bytes, EntryColumns] = {}
             for potentials in self.potentials:
                 if potentials.first <= t <= potentials.last:

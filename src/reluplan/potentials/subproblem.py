@@ -5,22 +5,25 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import highspy
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.errors import NumericalError
 from reluplan.milp.model import Model
-from reluplan.milp.unroll import unroll
+from reluplan.milp.unroll import PlanModel, unroll
 from reluplan.potentials.domain import StepDomain
-from reluplan.potentials.encode import EntryExtension
+from reluplan.potentials.encode import EntryColumns, EntryExtension
 from reluplan.potentials.features import PatternFeatures
 from reluplan.simulate import simulate
 from reluplan.solvers.base import Progress, SolveOptions, SolveStatus
 from reluplan.solvers.highs import HighsSolver
 from reluplan.solvers.highs_model import SMALLEST_ENTRY, pass_model
+from reluplan.solvers.lp import run_until
 
 Array = NDArray[np.float64]
 Entries = NDArray[np.int8]
@@ -51,10 +54,22 @@ class Subproblem:
 
     def __init__(self, domain: StepDomain, features: PatternFeatures) -> None:
         self._domain, self._features = domain, features
-        extension = EntryExtension(features, [])
-        self._plan_model = unroll(domain.problem, domain.bounds, extension=extension)
-        self._columns = extension.entries[0]
         self._pattern_lp: _PatternLp | None = None
+
+    @cached_property
+    def _encoded(self) -> tuple[PlanModel, EntryColumns]:
+        """The model and its entries, built when they are first needed: not at all if the time is over before."""
+        extension = EntryExtension(self._features, [])
+        plan_model = unroll(self._domain.problem, self._domain.bounds, extension=extension)
+        return plan_model, extension.entries[0]
+
+    @property
+    def _plan_model(self) -> PlanModel:
+        return self._encoded[0]
+
+    @property
+    def _columns(self) -> EntryColumns:
+        return self._encoded[1]
 
     @property
     def model(self) -> Model:
@@ -124,8 +139,9 @@ class Subproblem:
         trajectory = simulate(self._domain.problem, inputs[layout.states], inputs[None, layout.actions], step)
         return self._plan_model.assignment(trajectory)
 
-    def best_reward(self, entries: Entries) -> tuple[float, Array] | None:
-        """R*(pattern) = max R over the steps with this pattern, and inputs (s, a, x) that attain it; None if empty.
+    def best_reward(self, entries: Entries, deadline: float = math.inf) -> tuple[float, Array] | None:
+        """R*(pattern) = max R over the steps with this pattern, and inputs (s, a, x) that attain it; None if empty, or
+        if it is not found by the deadline (of clock.now).
 
         A unit that cannot switch in this domain has no column, and no other entries than the possible ones.
         """
@@ -134,7 +150,7 @@ class Subproblem:
         if self._pattern_lp is None:
             self._pattern_lp = _PatternLp(self.model, self._pattern_columns())
         values = self._pattern_values(entries)
-        solution = self._pattern_lp.solve(values)
+        solution = self._pattern_lp.solve(values, deadline)
         if solution is None:
             return None
         plan = self._plan_model
@@ -180,15 +196,15 @@ class _PatternLp:
         self._model = dataclasses.replace(model, integer=integer)
         self._highs: Any = None if integer.any() else _load(self._model)
 
-    def solve(self, values: Array) -> Array | None:
-        """An optimal solution with the pattern fixed, None if there is none."""
+    def solve(self, values: Array, deadline: float = math.inf) -> Array | None:
+        """An optimal solution with the pattern fixed, None if there is none, or none by the deadline."""
         if self._highs is None:
             lower, upper = self._model.column_lower.copy(), self._model.column_upper.copy()
             lower[self._columns] = upper[self._columns] = values
             fixed = dataclasses.replace(self._model, column_lower=lower, column_upper=upper)
-            return HighsSolver().solve(fixed, SolveOptions(gap=1e-9)).solution
+            return HighsSolver().solve(fixed, SolveOptions(max(0.0, deadline - clock.now()), gap=1e-9)).solution
         self._highs.changeColsBounds(len(values), self._columns, values, values)
-        self._highs.run()
+        run_until(self._highs, deadline, 2.0 * self._model.matrix.nnz)
         if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
         return np.array(self._highs.getSolution().col_value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.primal.box import SearchBox
 from reluplan.primal.decisions import Decisions
 from reluplan.primal.merit import Merit, Score
@@ -67,11 +67,16 @@ class Context:
 
     @property
     def expired(self) -> bool:
-        return time.monotonic() >= self.deadline
+        return clock.now() >= self.deadline
+
+    @property
+    def last_moment(self) -> float:
+        """When even a batch of plans that has begun is given up."""
+        return self.deadline + clock.expected(clock.SEARCH_WORK)
 
     @property
     def remaining(self) -> float:
-        return max(0.0, self.deadline - time.monotonic())
+        return max(0.0, self.deadline - clock.now())
 
     @property
     def found(self) -> bool:
@@ -109,17 +114,17 @@ class Context:
     def roll_out(self, decisions: Decisions) -> tuple[Rollout, Score]:
         """Simulate a batch and score it."""
         self.work.rollouts += decisions.count
-        rollout = roll_out(self.problem, decisions)
+        rollout = roll_out(self.problem, decisions, self.last_moment)
         return rollout, self.merit.score(rollout)
 
     def simulate(self, decisions: Decisions) -> Rollout:
         """Simulate a batch."""
-        return roll_out(self.problem, decisions)
+        return roll_out(self.problem, decisions, self.last_moment)
 
     def gradient(self, decisions: Decisions) -> tuple[Rollout, Score, Decisions]:
         """As `roll_out`, and the gradient of the merit of each plan."""
         self.work.rollouts += decisions.count
-        rollout = roll_out(self.problem, decisions)
+        rollout = roll_out(self.problem, decisions, self.last_moment)
         return rollout, *self.merit.gradient(rollout)
 
     def ranked(self, batch: Decisions) -> list[Decisions]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from reluplan import clock
 from reluplan.primal import starts
 from reluplan.primal.context import Context
 from reluplan.primal.decisions import Decisions
@@ -142,8 +143,9 @@ def _backward(context: Context, grid: Grid, levels: Array) -> list[Array] | None
 def _one_step(context: Context, states: Array, actions: Array) -> tuple[Array, Array]:
     """R − price · violation of single steps (count,), and the next states (count, n)."""
     gains, following = [], []
-    for first in range(0, len(states), CHUNK):  # what fits into the cache is several times faster
-        part = slice(first, first + CHUNK)
+    size = max(1, min(CHUNK, int(clock.SAMPLE_WORK / context.problem.dynamics.operations)))
+    for first in range(0, len(states), size):  # what fits into the cache is several times faster
+        part = slice(first, first + size)
         batch = Decisions(states[part], actions[part, None], np.zeros((len(states[part]), 2, 0)))
         rollout = context.simulate(batch)
         gains.append(context.merit.step_merit(rollout))

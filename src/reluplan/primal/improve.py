@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from reluplan import clock
 from reluplan.primal.context import Context
 from reluplan.primal.pattern_walk import walk_patterns
 from reluplan.primal.position import MARGIN, Position
@@ -105,9 +105,9 @@ class _Forward:
     last_time: float = -np.inf
 
     def __call__(self, part: Trajectory, source: str) -> bool:
-        if time.monotonic() > self.last_time + PAUSE:
+        if clock.now() > self.last_time + PAUSE:
             self.context.take(splice(self.context.problem, self.plan, part, self.first), source)
-            self.last_time = time.monotonic()
+            self.last_time = clock.now()
         return True
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.network import ReluNetwork
 from reluplan.problem import Problem
 from reluplan.simulate import Trajectory
@@ -40,6 +41,7 @@ def linearise(problem: Problem, trajectory: Trajectory, active: NDArray[np.bool_
     units = network.preactivations(inputs)
     if active is None:
         active = units > 0.0
+    clock.spend(len(inputs) * network.input_count * network.operations)
     values, constants = _affine_values(network, active)
     slopes, intercepts = values[:, network.input_count :], constants[:, network.input_count :]
     masked = np.concatenate([values[:, : network.input_count], slopes * active[..., None]], axis=1)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
+from reluplan.errors import OutOfTimeError
 from reluplan.network import ReluNetwork
 from reluplan.primal.decisions import Decisions
 from reluplan.problem import Problem
@@ -30,8 +32,8 @@ class Rollout:
         return np.concatenate(parts, axis=-1)
 
 
-def roll_out(problem: Problem, decisions: Decisions) -> Rollout:
-    """s_{t+1} = T(s_t, a_t, x_t) for all plans of the batch together."""
+def roll_out(problem: Problem, decisions: Decisions, last_moment: float = np.inf) -> Rollout:
+    """s_{t+1} = T(s_t, a_t, x_t) for all plans of the batch together; OutOfTimeError after the last moment."""
     network, layout = problem.dynamics, problem.layout
     count, horizon = decisions.count, decisions.horizon
     states = np.empty((count, horizon + 1, layout.state_count))
@@ -44,6 +46,9 @@ def roll_out(problem: Problem, decisions: Decisions) -> Rollout:
     states[:, 0] = decisions.initial
     with np.errstate(over="ignore", invalid="ignore"):
         for t in range(horizon):
+            if clock.now() > last_moment:
+                raise OutOfTimeError("the time for simulating plans is over")
+            clock.spend(count * network.operations)
             values[:, from_state], values[:, from_given] = states[:, t], given[:, t]
             predicted = forward(values, active[t])
             states[:, t + 1] = problem.round_states(predicted) if rounds else predicted
@@ -93,6 +98,7 @@ def adjoint(problem: Problem, rollout: Rollout, states: Array, actions: Array, a
     actions, auxiliaries = actions.copy(), auxiliaries.copy()
     slopes = states[:, -1]
     for t in range(rollout.decisions.horizon - 1, -1, -1):
+        clock.spend(len(slopes) * problem.dynamics.operations)
         back = pull_back(problem.dynamics, slopes, rollout.active[t])
         actions[:, t] += back[:, layout.actions]
         auxiliaries[:, t] += back[:, layout.auxiliaries]

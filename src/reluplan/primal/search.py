@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 
 from reluplan.bounds.reach import HorizonBounds
+from reluplan.errors import OutOfTimeError
 from reluplan.primal.box import search_box
 from reluplan.primal.context import Context, Method, PlanSink
 from reluplan.primal.improve import climb_best, fits, improve, sweep
@@ -37,20 +39,21 @@ def search_plans(
     start: Trajectory | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> None:
-    """Look for good plans until the deadline (of time.monotonic) or until nothing helps; each goes to the sink.
+    """Look for good plans until the deadline (of clock.now) or until nothing helps; each goes to the sink.
 
     bounds: proven boxes, which narrow what is sampled; not needed. start: a plan to begin with.
     """
     context = Context(
         problem, search_box(problem, bounds), deadline, sink, np.random.default_rng(seed), Merit.of(problem), tell
     )
-    if start is not None:
-        context.take(start, "start")
-        improve(context, start)
-    if fits(context):
-        search(context)
-    else:
-        search_windows(context)
+    with suppress(OutOfTimeError):
+        if start is not None:
+            context.take(start, "start")
+            improve(context, start)
+        if fits(context):
+            search(context)
+        else:
+            search_windows(context)
 
 
 def search(context: Context) -> None:

@@ -40,9 +40,9 @@ class GridProof:
 
     def _narrow(self, known: Knowledge, narrowed: HorizonBounds) -> None:
         """Take over the boxes of better plans, and bound their neurons anew."""
-        before = int(known.bounds.unstable.sum())
+        before, clock = int(known.bounds.unstable.sum()), known.run.clock
         try:
-            found = reachable_bounds(known.problem, known.run.clock.deadline(REBOUND_SHARE), within=narrowed)
+            found = reachable_bounds(known.problem, clock.deadline(REBOUND_SHARE), clock.deadline(), narrowed)
             known.bounds = narrow(narrowed, [Span(0, found.horizon)], [found])
         except InfeasibleError:
             known.offer(known.plan.total_reward, 0.0, "grid: no better plan is left")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.reach import HorizonBounds
 from reluplan.bounds.spans import Span, narrow
 from reluplan.bounds.tighten import tighten_window
@@ -39,6 +39,8 @@ REST_SHARE, MUCH = 0.4, 0.3
 WORTH_ASKING, DOUBTFUL = 0.05, 0.3
 """A window that loses less than this share of the gap is not bounded again; one whose MILP left this share of its loss
 open is."""
+SAMPLES_SHARE = 0.1
+"""Of the time that is left, for simulating windows whenever the horizon is cut."""
 SETTLING = 20
 """Steps after a plan has come to rest that the LP of its values looks ahead."""
 
@@ -50,7 +52,7 @@ class PieceProof:
 
     def improve(self, known: Knowledge, deadline: float) -> None:
         """Until the bound meets the plan, the deadline, or nothing helps any more."""
-        _Rounds(known).run(deadline)
+        _Rounds(known, deadline).run(deadline)
 
 
 @dataclass(eq=False)
@@ -64,6 +66,7 @@ class _Rounds:
     """
 
     known: Knowledge
+    deadline: float
     values: Array = field(init=False)
     first: Array = field(init=False)
     radius: float = field(init=False, default=0.5)
@@ -92,7 +95,7 @@ class _Rounds:
         try:
             best = self._start(deadline)
             moves = (self._narrow, self._ask_again, self._value_rest, self._revalue, self._grow)
-            while time.monotonic() < deadline and not self.known.run.is_proven:
+            while clock.now() < deadline and not self.known.run.is_proven:
                 better = next(filter(None, (move(best, deadline) for move in moves)), None)
                 if better is None:
                     self.setbacks, self.radius = self.setbacks + 1, 0.3
@@ -112,7 +115,9 @@ class _Rounds:
     def _decomposition(self, pieces: tuple[Piece, ...], free_ends: bool = False) -> Decomposition:
         """Bounds that were proven for larger boxes stay known."""
         rng = np.random.default_rng(self.known.seed)
-        return Decomposition(pieces, self.known.plan, self.known.pool, rng, free_ends, self.bounds)
+        now = clock.now()
+        until = now + SAMPLES_SHARE * (self.deadline - now)
+        return Decomposition(pieces, self.known.plan, self.known.pool, rng, free_ends, self.bounds, until)
 
     def _cut(self, spans: list[Span]) -> None:
         """Cut the horizon anew; windows that stay keep the cuts that are still inside."""
@@ -180,7 +185,7 @@ class _Rounds:
 
     def _affordable(self, spans: list[Span], best: Valuation, deadline: float) -> bool:
         """Whether the windows differ, and the MILPs of those that they replace were quick."""
-        patience = 0.5 * PATIENCE * (deadline - time.monotonic())
+        patience = 0.5 * PATIENCE * (deadline - clock.now())
         replaced = [i for i, span in enumerate(self.spans) if span not in spans]
         return bool(replaced) and max(best.parts[i].seconds for i in replaced) <= patience
 
@@ -197,7 +202,7 @@ class _Rounds:
         known, horizon = self.known, self.known.problem.horizon
         begin, end = resting_steps(known.plan)
         steps = horizon if end - begin < SETTLING else min(horizon, begin + SETTLING)
-        limit = max(1.0, 0.2 * (deadline - time.monotonic()))
+        limit = min(deadline - clock.now(), max(1.0, 0.2 * (deadline - clock.now())))
         found = costates(known.problem, known.bounds, known.plan, steps, limit)
         if steps < horizon:
             rest = np.repeat(found[begin + 1 : begin + 2], horizon - begin, axis=0)
@@ -240,7 +245,7 @@ class _Rounds:
         rest = self._decomposition(self.pieces.pieces[at : at + 1], free_ends=True)
         rest.inherit({span: self.pieces.cuts[at]})
         sizes = np.maximum(np.abs(best.values[at]), np.abs(self.first[span.first]))
-        until = time.monotonic() + REST_SHARE * (deadline - time.monotonic())
+        until = clock.now() + REST_SHARE * (deadline - clock.now())
         first = [best.values[at], self.first[span.first]]
         found = value_rest(rest, first, self._steps(sizes[None])[0], until, 0.1 * self.known.tolerance)
         self.is_narrower = False
@@ -257,7 +262,7 @@ class _Rounds:
         """A λ that proves clearly more than the best one, or None."""
         gap = best.total - self.reward
         for _ in range(VALUATIONS):
-            if (self.pieces.groups() < 0).all() or time.monotonic() > deadline or self.radius < SMALLEST_RADIUS:
+            if (self.pieces.groups() < 0).all() or clock.now() > deadline or self.radius < SMALLEST_RADIUS:
                 return None
             values, promised = self.pieces.propose(best.values, self.radius * self._scale(best), best.total)
             expected = best.total - promised
@@ -309,7 +314,7 @@ class _Rounds:
             (piece.plan_model, _at_least(model, part.bound - slack), piece.bounds, deadline)
             for piece, model, part in zip(pieces, models, best.parts, strict=True)
         ]
-        answers = self.known.pool.call_all(tighten_window, tasks)
+        answers = self.known.pool.call_all(tighten_window, tasks, deadline)
         for answer in answers:
             if isinstance(answer, InfeasibleError):
                 raise answer
@@ -321,7 +326,7 @@ class _Rounds:
 
 def _patient(deadline: float) -> float:
     """When MILPs that start now have to end."""
-    now = time.monotonic()
+    now = clock.now()
     return min(deadline, now + max(2.0, PATIENCE * (deadline - now)))
 
 

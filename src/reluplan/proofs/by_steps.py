@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
+from reluplan import clock
 from reluplan.bounds.spans import cut_window, equal_steps
 from reluplan.proofs.knowledge import Knowledge
 from reluplan.solvers.lp import PersistentLp
@@ -23,9 +22,9 @@ class StepProof:
         """All steps, or nothing."""
         bounds, rewards = known.bounds, []
         for span in equal_steps(bounds):
-            if time.monotonic() > deadline:
+            if clock.now() > deadline:
                 return
             model = cut_window(known.problem, bounds, span).plan_model.model
-            best = PersistentLp(model).maximum(np.arange(model.column_count), model.objective)
+            best = PersistentLp(model).maximum(np.arange(model.column_count), model.objective, deadline)
             rewards += [best + model.offset] * span.count
         known.offer(float(np.sum(rewards)), 1e-9 * float(np.abs(rewards).sum()), "single steps")

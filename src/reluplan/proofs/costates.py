@@ -7,8 +7,10 @@ import dataclasses
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.reach import HorizonBounds
 from reluplan.bounds.spans import Span, window_hull
+from reluplan.errors import OutOfTimeError
 from reluplan.milp.unroll import unroll
 from reluplan.problem import Problem
 from reluplan.proofs.windows import plan_window
@@ -27,13 +29,16 @@ def costates(problem: Problem, bounds: HorizonBounds, trajectory: Trajectory, st
     """
     span = Span(0, steps)
     short = dataclasses.replace(problem, horizon=steps, goal=problem.goal if steps == problem.horizon else ())
-    model = unroll(short, window_hull(bounds, span))
+    values, deadline = np.zeros((steps + 1, len(problem.states))), clock.now() + time_limit
+    try:
+        model = unroll(short, window_hull(bounds, span), deadline=deadline)
+    except OutOfTimeError:
+        return values
     fixed = model.assignment(plan_window(span, trajectory))
     lower, upper = model.model.column_lower.copy(), model.model.column_upper.copy()
     lower[model.model.integer] = upper[model.model.integer] = fixed[model.model.integer]
     lp = dataclasses.replace(model.model, column_lower=lower, column_upper=upper)
-    duals = row_duals(lp, time_limit)
-    values = np.zeros((steps + 1, len(problem.states)))
+    duals = row_duals(lp, max(0.0, deadline - clock.now()))
     if duals is not None:
         linked = model.link_rows >= 0
         values[1:][linked] = -duals[model.link_rows[linked]]

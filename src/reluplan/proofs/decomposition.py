@@ -15,13 +15,13 @@ reward of single steps.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.spans import Span
 from reluplan.milp.model import ModelBuilder
 from reluplan.proofs.pieces import Piece, Windows
@@ -57,6 +57,10 @@ class WindowBound:
     doubt: float
 
 
+NOTHING_KNOWN = WindowBound(math.inf, 0.0, 0.0, False, math.inf)
+"""Of a window that was not asked about in time."""
+
+
 @dataclass(frozen=True, eq=False)
 class Valuation:
     """Values λ at the boundaries, shape (pieces + 1, 2n), and what they prove; infeasible: some window has no plan."""
@@ -73,7 +77,8 @@ class Decomposition:
     """The pieces of a horizon, an oracle for their bounds, and the cuts that it found so far.
 
     free_ends: λ at the first and at the last boundary may be anything: for a part of the horizon, valued for itself.
-    known: bounds of windows so far, of these boxes or larger ones, which are as valid.
+    known: bounds of windows so far, of these boxes or larger ones, which are as valid. deadline: of clock.now, for the
+    simulated windows that guide proposals; pieces that it comes too late for have none.
     """
 
     pieces: tuple[Piece, ...]
@@ -82,12 +87,16 @@ class Decomposition:
     rng: np.random.Generator
     free_ends: bool = False
     known: dict[Key, WindowBound] = field(default_factory=dict)
+    deadline: float = math.inf
     cuts: list[Windows] = field(init=False)
     samples: list[Windows] = field(init=False)
 
     def __post_init__(self) -> None:
         self.cuts = [plan_windows(piece, self.plan) for piece in self.pieces]
-        self.samples = [sample_windows(piece, self.plan, SAMPLES, self.rng) for piece in self.pieces]
+        self.samples = [
+            sample_windows(piece, self.plan, SAMPLES if clock.now() < self.deadline else 0, self.rng)
+            for piece in self.pieces
+        ]
 
     @property
     def counts(self) -> Array:
@@ -141,7 +150,12 @@ class Decomposition:
             for solution in incumbents[at]:
                 self._cut(missing[at][0], solution)
 
-        jobs = [self._job(*pair, deadline, tolerance, found) for pair, found in zip(missing, incumbents, strict=True)]
+        jobs: list[Job] = []
+        for pair, found in zip(missing, incumbents, strict=True):
+            if clock.now() > deadline:
+                self.known.setdefault(self._key(*pair), NOTHING_KNOWN)
+            else:
+                jobs.append(self._job(*pair, deadline, tolerance, found))
         self.pool.solve_all(jobs, learn, deadline)
         if infeasible:
             return [Valuation(values, (), -math.inf, 0.0, True) for values in candidates]
@@ -183,7 +197,7 @@ class Decomposition:
             if progress.solution is not None:
                 incumbents.append(progress.solution)
 
-        limit = max(0.1, LONGEST_SHARE * (deadline - time.monotonic()))
+        limit = max(0.1, LONGEST_SHARE * (deadline - clock.now()))
         start = piece.assignment(plan_window(piece.span, self.plan)) if piece.span.count == 1 else None
         return Job(model, SolveOptions(time_limit=limit, gap=gap, start=start, on_progress=listen))
 

@@ -69,7 +69,7 @@ def grid_bound(
     workers: int = 1,
 ) -> HorizonBounds:
     """Offers ever better bounds (value, rounding margin) on the reward of all plans, on ever finer grids, until the
-    deadline (of time.monotonic), or until nothing better than the incumbent is left.
+    deadline (of clock.now), or until nothing better than the incumbent is left.
 
     bounds: boxes that contain every feasible plan. Constraints and the goal are used where they rule out whole boxes.
     Returns boxes that contain every plan better than the incumbent: its states and actions become narrower.

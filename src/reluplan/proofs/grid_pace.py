@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
+
+from reluplan import clock
 
 Job = TypeVar("Job")
 Outcome = TypeVar("Outcome")
@@ -18,14 +19,14 @@ class OutOfTime(Exception):  # noqa: N818 (the expected end of a search, not an 
 
 @dataclass(frozen=True)
 class Pace:
-    """Until when (of time.monotonic) to work, and on which threads; numpy lets several run at once."""
+    """Until when (of clock.now) to work, and on which threads; numpy lets several run at once."""
 
     deadline: float
     pool: ThreadPoolExecutor | None = None
 
     def check(self) -> None:
         """Raise OutOfTime after the deadline."""
-        if time.monotonic() > self.deadline:
+        if clock.now() > self.deadline:
             raise OutOfTime
 
     def map(self, function: Callable[[Job], Outcome], jobs: Iterable[Job]) -> Iterator[Outcome]:

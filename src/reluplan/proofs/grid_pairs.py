@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.bounds.crown import crown_bounds
+from reluplan.network import ReluNetwork
 from reluplan.proofs.grid_cells import Grid
 from reluplan.proofs.grid_model import GridModel
 from reluplan.proofs.grid_pace import Pace
@@ -19,6 +20,8 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 CHUNK = 8192
+MOST_NUMBERS, MOST_OPERATIONS = 3e7, 5e8
+"""Pairs that are bounded at once, and the numbers and the operations that this may take."""
 """Boxes that are bounded at once: enough to keep numpy busy, few enough for the cache."""
 
 TOLERANCE = 1e-6
@@ -155,11 +158,23 @@ class PairBounds:
 def bound_pairs(model: GridModel, pairs: Pairs, pace: Pace) -> PairBounds:
     """CROWN bounds over every pair; pairs that leave the grid or violate a constraint are dropped."""
 
+    size = _chunk_size(model.network)
+
     def bound(start: int) -> PairBounds:
-        chunk = pairs.subset(np.arange(start, min(start + CHUNK, len(pairs))))
+        chunk = pairs.subset(np.arange(start, min(start + size, len(pairs))))
         return _bound_chunk(model, _integral(chunk, model.discrete_actions))
 
-    return _joined(list(pace.map(bound, range(0, max(1, len(pairs)), CHUNK))))
+    return _joined(list(pace.map(bound, range(0, max(1, len(pairs)), size))))
+
+
+def _chunk_size(network: ReluNetwork) -> int:
+    """Pairs at once: fewer for large networks, whose back-substitution has rows · columns numbers for each of them."""
+    numbers, operations, before = 1.0, 1.0, 0.0
+    for layer in (*network.hidden, network.output):
+        numbers = max(numbers, 2.0 * layer.weights.size)
+        operations += 4.0 * layer.unit_count * before + 8.0 * layer.weights.size
+        before += layer.weights.size
+    return max(1, int(min(CHUNK, MOST_NUMBERS / numbers, MOST_OPERATIONS / operations)))
 
 
 def combined_rows(bounds: PairBounds, pair: Index, slope: Array) -> Array:

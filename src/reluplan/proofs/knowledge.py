@@ -55,5 +55,5 @@ class Proof(Protocol):
         ...
 
     def improve(self, known: Knowledge, deadline: float) -> None:
-        """Offer bounds, narrow `known.bounds`, and return by the deadline (of time.monotonic) or when stuck."""
+        """Offer bounds, narrow `known.bounds`, and return by the deadline (of clock.now) or when stuck."""
         ...

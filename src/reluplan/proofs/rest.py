@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.proofs.decomposition import Decomposition, Valuation
 
 Array = NDArray[np.float64]
@@ -27,13 +27,13 @@ def value_rest(
     """The λ (2n,) with the smallest D(λ) of a window that ends where it begins, found by the bundle method.
 
     rest: the one piece, with free ends. candidates: λ to begin with. scale: the size of a step in each entry.
-    tolerance: a loss of this much (over all windows) is none. Until the deadline, of time.monotonic.
+    tolerance: a loss of this much (over all windows) is none. Until the deadline, of clock.now.
     """
     earned = float(rest.counts[0] * rest.cuts[0].rewards[0])
     best = _best(rest, candidates, deadline, tolerance)
     enough = max(tolerance, ENOUGH * (best.total - earned))
     radius = FIRST_RADIUS
-    while best.total - earned > enough and radius >= SMALLEST_RADIUS and time.monotonic() < deadline:
+    while best.total - earned > enough and radius >= SMALLEST_RADIUS and clock.now() < deadline:
         proposals, promised = _propose(rest, best, radius * np.tile(scale, (2, 1)))
         if not best.total - promised > tolerance:
             break
@@ -55,7 +55,7 @@ def _propose(rest: Decomposition, best: Valuation, radius: Array) -> tuple[list[
 
 def _best(rest: Decomposition, candidates: Sequence[Array], deadline: float, tolerance: float) -> Valuation:
     """The best of some λ."""
-    now = time.monotonic()
+    now = clock.now()
     limit = min(deadline, now + max(1.0, LONGEST_ROUND * (deadline - now)))
     found = rest.evaluate_all([np.tile(value, (2, 1)) for value in candidates], limit, tolerance)
     return min(found, key=lambda valuation: valuation.total)

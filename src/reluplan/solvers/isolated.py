@@ -33,8 +33,8 @@ STOP_GRACE = 2.0
 """Seconds between asking a child to stop and killing it. It loses little: its best solution and bound are here."""
 
 LIMIT_GRACE, LIMIT_GRACE_SHARE, LONGEST_LIMIT_GRACE = 1.0, 0.05, 10.0
-"""The same at the time limit, with a share of the limit: SCIP tells its bound only when it returns if the root LP was
-not done, and may need a second to get there."""
+"""The same at the time limit (half of it if that is less), with a share of it: SCIP tells its bound only when it
+returns if the root LP was not done, and may need a second to get there."""
 
 
 class IsolatedSolver:
@@ -221,7 +221,8 @@ class Supervisor:
     def _ask_to_stop(self, reason: str) -> None:
         grace = STOP_GRACE
         if reason == TIME_LIMIT:
-            grace = LIMIT_GRACE + min(LIMIT_GRACE_SHARE * self._options.time_limit, LONGEST_LIMIT_GRACE)
+            limit = self._options.time_limit
+            grace = min(LIMIT_GRACE, 0.5 * limit) + min(LIMIT_GRACE_SHARE * limit, LONGEST_LIMIT_GRACE)
         self._stop_reason = reason
         self._kill_at = time.monotonic() + grace
         self.child.send(STOP)

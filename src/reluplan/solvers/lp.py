@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import highspy
 import numpy as np
+from scipy import sparse
 
+from reluplan import clock
 from reluplan.errors import InfeasibleError, SolverError
 from reluplan.milp.model import Array, Index, Model
 from reluplan.solvers.highs_model import SMALLEST_ENTRY, pass_model
@@ -28,6 +31,10 @@ class PersistentLp:
     def row_count(self) -> int:
         return len(self._row_lower)
 
+    @property
+    def column_count(self) -> int:
+        return len(self._lower)
+
     def add_columns(self, lower: Array, upper: Array) -> Index:
         """Append columns with these bounds and no entries; returns their indices."""
         start = len(self._lower)
@@ -36,26 +43,26 @@ class PersistentLp:
         self._matrix = np.hstack([self._matrix, np.zeros((len(self._matrix), len(lower)))])
         return np.arange(start, start + len(lower))
 
-    def add_row(self, columns: Index, values: Array, lower: float, upper: float) -> None:
-        """Append lower <= values · x[columns] <= upper."""
-        row = np.zeros(len(self._lower))
-        row[columns] = values
-        self._matrix = np.vstack([self._matrix, row])
+    def add_rows(self, rows: Array, lower: Array, upper: Array) -> None:
+        """Append lower <= rows · x <= upper, rows (k, columns); all of a layer at once, since each call copies."""
+        self._matrix = np.vstack([self._matrix, rows])
         self._row_lower, self._row_upper = np.append(self._row_lower, lower), np.append(self._row_upper, upper)
-        _append(self._highs, row, lower, upper)
+        _append(self._highs, rows, lower, upper)
+        clock.spend(self._matrix.size)
 
     def set_bounds(self, column: int, lower: float, upper: float) -> None:
         """Replace the bounds of a column; finite ones make the proofs of `maximum` possible."""
         self._lower[column], self._upper[column] = lower, upper
         self._highs.changeColBounds(column, lower, upper)
 
-    def maximum(self, columns: Index, values: Array) -> float:
+    def maximum(self, columns: Index, values: Array, deadline: float = math.inf) -> float:
         """An upper bound of values · x[columns], proven by duality; +inf if there is none.
 
-        Raises InfeasibleError if no x satisfies the rows.
+        The LP ends at the deadline (of clock.now); the bound is then that of the columns' own bounds. Raises
+        InfeasibleError if no x satisfies the rows.
         """
         self._set_objective(columns, values)
-        self._highs.run()
+        run_until(self._highs, deadline, 2.0 * self._matrix.size)
         status = self._highs.getModelStatus()
         if status == highspy.HighsModelStatus.kInfeasible:
             self._confirm_empty()
@@ -105,8 +112,7 @@ def _quiet_highs(lower: Array, upper: Array, matrix: Array, row_lower: Array, ro
     highs.setOptionValue("presolve", "off")
     highs.setOptionValue("solver", "simplex")
     highs.addVars(len(lower), lower, upper)
-    for row, low, high in zip(matrix, row_lower, row_upper, strict=True):
-        _append(highs, row, low, high)
+    _append(highs, matrix, row_lower, row_upper)
     return highs
 
 
@@ -118,7 +124,18 @@ def _silent_highs() -> Any:
     return highs
 
 
-def _append(highs: Any, row: Array, lower: float, upper: float) -> None:
-    used = np.flatnonzero(row)
-    if highs.addRow(lower, upper, len(used), used.astype(np.int32), row[used]) == highspy.HighsStatus.kError:
-        raise SolverError("HiGHS refused a row of a bounding LP")
+def _append(highs: Any, rows: Array, lower: Array, upper: Array) -> None:
+    entries = sparse.csr_array(rows)
+    starts, columns = entries.indptr.astype(np.int32), entries.indices.astype(np.int32)
+    status = highs.addRows(len(rows), lower, upper, entries.nnz, starts[:-1], columns, entries.data)
+    if len(rows) and status == highspy.HighsStatus.kError:
+        raise SolverError("HiGHS refused the rows of a bounding LP")
+
+
+def run_until(highs: Any, deadline: float, operations: float) -> None:
+    """Solve, but no longer than until the deadline; operations: of one iteration, about."""
+    seconds, iterations = clock.lp_limits(deadline, operations)
+    highs.setOptionValue("time_limit", highs.getRunTime() + seconds)
+    highs.setOptionValue("simplex_iteration_limit", iterations)
+    highs.run()
+    clock.spend(operations * max(1, highs.getInfo().simplex_iteration_count))

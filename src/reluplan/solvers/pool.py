@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import queue
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -13,7 +12,8 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, TypeVar
 
-from reluplan.errors import ReluplanError, SolverError
+from reluplan import clock
+from reluplan.errors import OutOfTimeError, ReluplanError, SolverError
 from reluplan.milp.model import Model
 from reluplan.solvers import get_solver
 from reluplan.solvers.base import SolveOptions, SolveResult, SolveStatus
@@ -65,16 +65,18 @@ class WorkerPool:
     ) -> list[SolveResult]:
         """The results of the jobs, in their order; on_result is told of each (index, result) in the main thread.
 
-        deadline: of time.monotonic, for all of them: what is left of the time is shared by the jobs that are left.
+        deadline: of clock.now, for all of them: what is left of the time is shared by the jobs that are left.
         """
         shares = _Shares(len(jobs), self.worker_count, deadline)
         futures = [self._threads.submit(self._solve, job, shares) for job in jobs]
         return self._collect(futures, on_result or (lambda index, result: None))
 
-    def call_all(self, function: Callable[..., T], arguments: Sequence[tuple[object, ...]]) -> list[T | ReluplanError]:
+    def call_all(
+        self, function: Callable[..., T], arguments: Sequence[tuple[object, ...]], deadline: float = math.inf
+    ) -> list[T | ReluplanError]:
         """function(*a) for each a, in their order, or the error that it raised. It must be found by its name, and keep
-        its deadlines by time.monotonic, which is the same clock in all processes."""
-        futures = [self._threads.submit(self._call, Call(function, a)) for a in arguments]
+        its deadlines by clock.now, which is the same clock in all processes. None is begun after the deadline."""
+        futures = [self._threads.submit(self._call, Call(function, a), deadline) for a in arguments]
         return self._collect(futures, lambda index, result: None)
 
     def _collect(self, futures: Sequence[Future[T]], on_result: Callable[[int, T], None]) -> list[T]:
@@ -104,7 +106,9 @@ class WorkerPool:
         finally:
             self._give_back(supervisor.child, supervisor.is_free)
 
-    def _call(self, call: Call) -> Any:
+    def _call(self, call: Call, deadline: float) -> Any:
+        if clock.now() > deadline:
+            return OutOfTimeError("no time was left")
         child = self._take_child()
         child.send(call)
         message: object = None
@@ -151,7 +155,7 @@ class _Shares:
         with self._lock:
             turns = math.ceil(self._left / self._worker_count)
             self._left -= 1
-        return (self._deadline - time.monotonic()) / turns
+        return (self._deadline - clock.now()) / turns
 
 
 def _wait(future: Future[T]) -> T:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from reluplan import clock
 from reluplan.training.dense_net import DenseNet
 from reluplan.training.objective import Objective
 from reluplan.training.report import CurvePoint
@@ -32,21 +32,21 @@ class Course:
     validation_targets: Tensor
     deadline: float = math.inf
     on_progress: Callable[[CurvePoint], Any] | None = None
-    started: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=clock.now)
     curve: list[CurvePoint] = field(default_factory=list)
     best: list[Tensor] | None = None
     best_loss: float = math.inf
     best_entry: int = -1
 
     def check_time(self) -> None:
-        if time.monotonic() > self.deadline:
+        if clock.now() > self.deadline:
             raise OutOfTime
 
     @torch.no_grad()
     def record(self, stage: str, epoch: int, training: float) -> bool:
         """Add an entry to the curve; True if these are the best weights so far."""
         validation = float(self.objective.loss(self.net, self.validation_inputs, self.validation_targets))
-        entry = CurvePoint(stage, epoch, round(time.monotonic() - self.started, 3), training, validation)
+        entry = CurvePoint(stage, epoch, round(clock.now() - self.started, 3), training, validation)
         self.curve.append(entry)
         better = validation < self.best_loss
         if better:

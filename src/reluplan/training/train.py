@@ -32,7 +32,7 @@ def train(
 
     inputs: names of states and actions, in the network's order. outputs: names of the states it predicts.
     variables: declared bounds (what `stability` and the count of unstable ReLUs are about) and whole-number states.
-    deadline: of time.monotonic. After it, or at Ctrl-C, the best network so far is returned; the report says so.
+    deadline: of clock.now. After it, or at Ctrl-C, the best network so far is returned; the report says so.
 
     >>> import numpy as np
     >>> from reluplan.data import Transitions
