@@ -165,6 +165,7 @@ class _Search:
                 self.planes, used = forward.sweep(start, self.pace)
             finally:
                 self._narrow(forward.boxes)
+        self.pace.check()
         gains = self._gains()
         self._freeze_end(gains)
         used = used.within(np.zeros_like(used.first), np.full_like(used.last, self.end - 1))
@@ -174,6 +175,7 @@ class _Search:
         for share in LATE_SHARES:
             parts = self._parts(used, used.first >= _steps_above(gains, share))
             if sum(_bytes(*part) for part in parts) <= MOST_BYTES:
+                self.pace.check()
                 finer = _reachable(joined([pairs.halved(split) for pairs, split in parts]), self.bounds)
                 self.pairs = finer.subset(finer.first <= finer.last)
                 return True
