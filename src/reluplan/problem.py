@@ -21,8 +21,8 @@ from reluplan.tolerance import ROUNDING, Tolerances, largest_size, tolerance_for
 Array = NDArray[np.float64]
 Kind = Literal["continuous", "integer", "boolean"]
 
-LARGEST_TIE_DISTANCE = 1e-2
-"""Integers so large that their distance from rounding ties would exceed this have none."""
+WIDEST_WITH_TIES = 2.0**14
+"""States of this range and more keep no distance from rounding ties: solvers take them for continuous anyway."""
 
 NOT_IN_FINGERPRINT = {
     ("Problem", "name"): "what a problem is called changes no plan",
@@ -100,7 +100,7 @@ class Problem:
     initial_constraints: rows of I beside the box [initial_lower, initial_upper], at the positions of s and x.
     State and auxiliary bounds hold at every t = 1..H+1, action bounds at every t = 1..H.
     tie_distance: plans, and so bounds, leave out predictions of discrete states that are rounded down although they are
-    this close to a tie, relative to max(1, size of the state): there the last bit would decide.
+    this close to a tie: there the last bit would decide.
 
     >>> problem = Problem.load("examples/tanks/problem.toml")
     >>> [action.name for action in problem.actions]
@@ -189,9 +189,8 @@ class Problem:
     @cached_property
     def tie_distances(self) -> Array:
         """τ of every state: a prediction p is rounded down to k only if p <= k + 1/2 − τ; zero for continuous ones."""
-        size = largest_size(*self.box(self.states))
-        distance = self.tie_distance * np.maximum(1.0, np.where(np.isfinite(size), size, 1.0))
-        return np.where(self.discrete_states & (distance <= LARGEST_TIE_DISTANCE), distance, 0.0)
+        lower, upper = self.box(self.states)
+        return np.where(self.discrete_states & (upper - lower < WIDEST_WITH_TIES), self.tie_distance, 0.0)
 
     def next_states(self, inputs: Array) -> Array:
         """s' for inputs (s, a, x) of shape (..., input_count).

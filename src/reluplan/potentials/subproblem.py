@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
-from reluplan.errors import NumericalError
+from reluplan.errors import NumericalError, SolverError
 from reluplan.milp.model import Model
 from reluplan.milp.unroll import PlanModel, unroll
 from reluplan.potentials.domain import StepDomain
 from reluplan.potentials.encode import EntryColumns, EntryExtension
 from reluplan.potentials.features import PatternFeatures
 from reluplan.simulate import simulate
-from reluplan.solvers.base import Progress, SolveOptions, SolveStatus
+from reluplan.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus
 from reluplan.solvers.highs import HighsSolver
 from reluplan.solvers.highs_model import SMALLEST_ENTRY, pass_model
 from reluplan.solvers.lp import run_until
@@ -101,7 +101,7 @@ class Subproblem:
                 plenty = math.isfinite(enough) and violation > max(tolerance, enough * progress.bound)
                 settled = progress.bound <= tolerance or plenty
 
-        outcome = HighsSolver().solve(
+        outcome = self._solve(
             self._with_potentials(values),
             SolveOptions(
                 time_limit=time_limit,
@@ -126,6 +126,14 @@ class Subproblem:
         entries = np.array(found, dtype=np.int8).reshape(len(found), self._features.unit_count)
         bound = max(outcome.dual_bound, outside)
         return Violations(entries, bound, outcome.message == "interrupted", outcome.margin)
+
+    @staticmethod
+    def _solve(model: Model, options: SolveOptions) -> SolveResult:
+        """The solver's answer; one that fails has proven nothing, and that is an answer too."""
+        try:
+            return HighsSolver().solve(model, options)
+        except SolverError as error:
+            return SolveResult(SolveStatus.NO_SOLUTION, None, None, math.inf, 0.0, message=str(error))
 
     def _violation_outside(self, values: Array) -> float:
         """floor − Σ_u min_i v_{u,i}: no step that the domain leaves out violates the potentials by more."""

@@ -42,29 +42,37 @@ class HighsSolver(Adapter):
         return str(import_solver("highspy", self.name).Highs().version())
 
     def run(self, model: Model, options: SolveOptions, monitor: Monitor, tight: bool) -> Ending:
-        run = _Run(import_solver("highspy", self.name), model, options, monitor, tight)
+        highspy = import_solver("highspy", self.name)
         with monitor.catching_interrupts():
-            run.optimise()
-        return run.ending()
+            try:
+                return _Run(highspy, model, options, monitor, tight).optimise()
+            except _RunError:  # seen where presolve is to blame; without it the same models are solved
+                return _Run(highspy, model, options, monitor, tight, presolve=False).optimise()
+
+
+class _RunError(SolverError):
+    """HiGHS took the model, and failed while it solved it."""
 
 
 class _Run:
     """One model in one HiGHS instance."""
 
-    def __init__(self, highspy: Any, model: Model, options: SolveOptions, monitor: Monitor, tight: bool) -> None:
+    def __init__(
+        self, highspy: Any, model: Model, options: SolveOptions, monitor: Monitor, tight: bool, presolve: bool = True
+    ) -> None:
         self._highspy = highspy
         self._model = model
         self._monitor = monitor
         self._is_mip = bool(model.integer.any())
         self._open_nodes = 0
         self._highs = highspy.Highs()
-        self._configure(options, tight)
+        self._configure(options, tight, presolve)
         self._load()
         if options.start is not None and self._is_mip:
             self._set_start(options)
         self._subscribe()
 
-    def optimise(self) -> None:
+    def optimise(self) -> Ending:
         """Run HiGHS with a scheduler of its own: every run in this thread must ask for the threads of the first one,
         or HiGHS refuses, so we reset the scheduler before, for us, and after, for the bounding LPs.
         """
@@ -72,14 +80,16 @@ class _Run:
         self._check(highs.setOptionValue("time_limit", self._monitor.remaining()), "option time_limit")
         highs.resetGlobalScheduler(True)
         try:
-            self._check(highs.run(), "run")
+            if highs.run() == self._highspy.HighsStatus.kError:
+                raise _RunError("HiGHS failed while it solved the model")
         finally:
             highs.resetGlobalScheduler(True)
+        return self._ending()
 
-    def ending(self) -> Ending:
+    def _ending(self) -> Ending:
         status, info = self._highs.getModelStatus().name, self._highs.getInfo()
         if status in _FAILURES:
-            raise SolverError(f"HiGHS failed: {self._highs.modelStatusToString(self._highs.getModelStatus())}.")
+            raise _RunError(f"HiGHS failed: {self._highs.modelStatusToString(self._highs.getModelStatus())}.")
         solution = None
         if info.primal_solution_status == _FEASIBLE:
             solution = np.array(self._highs.getSolution().col_value, dtype=np.float64)
@@ -99,7 +109,7 @@ class _Run:
         # info.mip_dual_bound is 0 for an LP, a trap.
         return float(info.objective_function_value) if status == "kOptimal" else math.inf
 
-    def _configure(self, options: SolveOptions, tight: bool) -> None:
+    def _configure(self, options: SolveOptions, tight: bool, presolve: bool) -> None:
         gap = solver_gap(options)
         settings: dict[str, bool | int | float | str] = {
             "output_flag": True,  # the log callback, our only source of the open nodes, needs it
@@ -114,7 +124,7 @@ class _Run:
         if tight:
             settings["primal_feasibility_tolerance"] = FEASIBILITY_TOLERANCE
             settings["mip_feasibility_tolerance"] = FEASIBILITY_TOLERANCE
-        else:
+        if not (tight and presolve):
             settings["presolve"] = "off"  # a second opinion on infeasibility: its presolve has claimed it falsely
         for name, value in settings.items():
             self._check(self._highs.setOptionValue(name, value), f"option {name}")

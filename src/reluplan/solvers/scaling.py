@@ -36,6 +36,12 @@ reduced costs, and not so far that rounding hides it."""
 WIDE = 2.0**14
 """Integer columns of this range and more are continuous for the solver."""
 
+FAR = 2.0**10
+"""A box further from zero than so many times its width is moved there."""
+
+NARROWEST_RANGE = 2.0**-19
+"""Of the two sides of a row of size one; twenty times the solvers' tolerance."""
+
 ENDLESS = 2.0**20
 """An infinite range counts as this many units: no finite number would be an argument, this one is cautious."""
 
@@ -46,20 +52,21 @@ _NO_SIZE = -(10**6)  # the exponent of zero, below that of every product of two 
 
 @dataclass(frozen=True, eq=False)
 class ScaledModel:
-    """A model in other units, and the way there and back: x = 2**exponents * z, and 2**cost_exponent for values."""
+    """A model in other units, and the way there and back: x = shift + 2**exponents * z, 2**cost_exponent for values."""
 
     model: Model
     exponents: Exponents
-    cost_exponent: int = 0
+    cost_exponent: int
+    shift: Array
 
     def to_scaled(self, x: Array) -> Array:
         """A point of the original model in the units of this one."""
-        scaled: Array = np.ldexp(x, -self.exponents)
+        scaled: Array = np.ldexp(x - self.shift, -self.exponents)
         return scaled
 
     def from_scaled(self, z: Array) -> Array:
         """A point of this model in the original units."""
-        original: Array = np.ldexp(z, self.exponents)
+        original: Array = self.shift + np.ldexp(z, self.exponents)
         return original
 
     def to_scaled_value(self, value: float) -> float:
@@ -100,7 +107,9 @@ def scale_model(model: Model, smallest_entry: float = 0.0) -> ScaledModel:
     column with an infinite side cannot leave; the factor of their row is raised until they are small no more.
     """
     model = replace(model, integer=model.integer & ~is_wide(model))
-    units = _exponent(column_sizes(model))
+    sizes, shift = column_sizes(model), _far_ends(model)
+    model = _shifted(model, shift)
+    units = _exponent(sizes)
     columns = np.where(model.integer | (units == _NO_SIZE), np.int32(0), units)
     columns = np.clip(columns, -_LARGEST_EXPONENT, _LARGEST_EXPONENT)
     places = _row_of_entry(model)
@@ -116,10 +125,10 @@ def scale_model(model: Model, smallest_entry: float = 0.0) -> ScaledModel:
         column_lower=np.ldexp(model.column_lower, -columns),
         column_upper=np.ldexp(model.column_upper, -columns),
     )
-    scaled = _without_constants(scaled, places, smallest_entry)
+    scaled = _without_constants(_without_thin_ranges(scaled), places, smallest_entry)
     cost = _cost_exponent(scaled)
     scaled = replace(scaled, objective=np.ldexp(scaled.objective, cost), offset=float(np.ldexp(scaled.offset, cost)))
-    return ScaledModel(scaled, columns, cost)
+    return ScaledModel(scaled, columns, cost, shift)
 
 
 def is_wide(model: Model) -> NDArray[np.bool_]:
@@ -176,6 +185,45 @@ def _row_exponents(
         np.maximum.at(needed, places[chosen], floor - _exponent(data[chosen]) - columns[entries[chosen]])
         return np.maximum(-largest, needed)
     return -largest
+
+
+def _far_ends(model: Model) -> Array:
+    """The lower ends of boxes that are far from zero for their width, zero elsewhere.
+
+    A column between 375,179,945 and 375,179,946 is one between 0 and 1 for the solver: to its tolerances both ends of
+    the first are the same.
+    """
+    lower, upper = model.column_lower, model.column_upper
+    with np.errstate(invalid="ignore"):
+        far = (lower < upper) & (np.maximum(np.abs(lower), np.abs(upper)) > FAR * (upper - lower))
+    return np.where(far & np.isfinite(lower) & np.isfinite(upper), lower, 0.0)
+
+
+def _shifted(model: Model, shift: Array) -> Model:
+    """The model in x − shift. Its sides are rounded, to 2^-33 of a row's size at the most (NARROWEST_BOX)."""
+    if not shift.any():
+        return model
+    constant = model.matrix @ shift
+    return replace(
+        model,
+        offset=model.offset + float(model.objective @ shift),
+        row_lower=model.row_lower - constant,
+        row_upper=model.row_upper - constant,
+        column_lower=model.column_lower - shift,
+        column_upper=model.column_upper - shift,
+    )
+
+
+def _without_thin_ranges(model: Model) -> Model:
+    """The model with every range of a row, in units of its size, at least NARROWEST_RANGE wide: moved outward.
+
+    A range below the solver's tolerance is no range for it; HiGHS was seen to cut off solutions with one of 1e-10, the
+    rounding of a state in billions. Equations stay equations.
+    """
+    width = model.row_upper - model.row_lower
+    thin = (width > 0.0) & (width < NARROWEST_RANGE)
+    slack = np.where(thin, 0.5 * (NARROWEST_RANGE - np.where(thin, width, 0.0)), 0.0)
+    return replace(model, row_lower=model.row_lower - slack, row_upper=model.row_upper + slack)
 
 
 def _cost_exponent(model: Model) -> int:
