@@ -137,12 +137,12 @@ class ReluNetwork:
         pre = np.concatenate([p for p, _ in hidden], axis=-1) if hidden else outputs[..., :0]
         return pre, outputs
 
-    def exact_output(self, inputs: Array, index: int) -> Fraction:
-        """f_index(x) in rational arithmetic, for one finite input (input_count,): for decisions that hang on a bit."""
-        values = [Fraction(value) for value in inputs.tolist()]
+    def exact_outputs(self, inputs: Sequence[Fraction]) -> list[Fraction]:
+        """f(x) of one input in rational arithmetic, for decisions that hang on a bit."""
+        values = list(inputs)
         for layer in self.hidden:
             values += [max(Fraction(0), _exact_row(row, bias, values)) for row, bias in _rows(layer)]
-        return _exact_row(self.output.weights[index].tolist(), float(self.output.bias[index]), values)
+        return [_exact_row(row, bias, values) for row, bias in _rows(self.output)]
 
     def _propagate(self, inputs: Array) -> Iterator[tuple[Array, Array]]:
         """Yield (pre-activation, everything before it) for each hidden layer, then for the output."""

@@ -3,12 +3,14 @@
 Halves go up, so s' = k for k − 1/2 <= p < k + 1/2. A plan may not rest on what floating point makes of a tie:
 
     rounded down, p < k + 1/2:  p <= k + 1/2 − τ (`Problem.tie_distances`), as in the MILP, to a tolerance of τ/2;
-    within NOISE of a tie:      the exact value of the network, in rational arithmetic, must be rounded like the float.
+    within NOISE of a tie:      in rational arithmetic the plan must lead to the same integers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,34 +21,54 @@ Array = NDArray[np.float64]
 
 NOISE = 1e-9
 """Relative to max(1, |p|): rounding errors of a network in floating point stay below it."""
+MOST_EXACT_WORK = 200_000
+"""Weights times steps up to which a whole plan is simulated exactly; beyond, each step for itself."""
 
 
 def tie_violations(problem: Problem, states: Array, actions: Array, auxiliaries: Array) -> Iterator[tuple[int, Array]]:
     """For every discrete state, by how much its predictions break the rules above, shape (H,); zero where they do not.
 
-    What another rounding would make of a step within NOISE of a tie counts as a whole unit.
+    An integer that exact arithmetic does not lead to counts as a whole unit.
     """
     if not problem.discrete_states.any():
         return
     inputs = np.hstack([states[:-1], actions, auxiliaries[:-1]])
     with np.errstate(over="ignore", invalid="ignore"):
         predictions = problem.dynamics.forward(inputs)
+        ties = np.where(problem.boolean_states, 0.5, np.floor(predictions) + 0.5)
+        above = predictions - ties
+        near = problem.discrete_states & (np.abs(above) <= NOISE * np.maximum(1.0, np.abs(predictions)))
+    wrong = _is_wrong(problem, states, inputs, near)
     for i in np.flatnonzero(problem.discrete_states).tolist():
-        p = predictions[:, i]
-        above = p - nearest_tie(p, bool(problem.boolean_states[i]))
-        amounts = np.where(above < 0.0, np.maximum(problem.tie_distances[i] + above, 0.0), 0.0)
-        for t in np.flatnonzero(np.abs(above) <= NOISE * np.maximum(1.0, np.abs(p))).tolist():
-            if not _is_rounded_like_the_exact_value(problem, inputs[t], i, float(p[t])):
-                amounts[t] = 1.0
-        yield i, amounts
+        too_close = np.where(above[:, i] < 0.0, np.maximum(problem.tie_distances[i] + above[:, i], 0.0), 0.0)
+        yield i, np.where(wrong[:, i], 1.0, too_close)
 
 
-def nearest_tie(predictions: Array, boolean: bool) -> Array:
-    """k + 1/2 closest to each prediction; for a boolean only 1/2 is one."""
-    return np.full_like(predictions, 0.5) if boolean else np.floor(predictions) + 0.5
+def _is_wrong(problem: Problem, states: Array, inputs: Array, near: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which integers (H, n) exact arithmetic does not lead to; looked at only if one of them is near a tie."""
+    wrong = np.zeros_like(near)
+    if not near.any() or not np.isfinite(inputs).all():
+        return wrong
+    weights = sum(layer.weights.size for layer in (*problem.dynamics.hidden, problem.dynamics.output))
+    whole = weights * len(inputs) <= MOST_EXACT_WORK
+    state = [Fraction(value) for value in states[0].tolist()]
+    for t in range(len(inputs)) if whole else np.flatnonzero(near.any(axis=1)).tolist():
+        given = [Fraction(value) for value in inputs[t].tolist()]
+        if whole:
+            given[: len(state)] = state
+        state = _round(problem, problem.dynamics.exact_outputs(given))
+        wrong[t] = problem.discrete_states & [value != other for value, other in zip(state, states[t + 1], strict=True)]
+    return wrong
 
 
-def _is_rounded_like_the_exact_value(problem: Problem, inputs: Array, state: int, prediction: float) -> bool:
-    exact = problem.dynamics.exact_output(inputs, state)
-    tie = nearest_tie(np.array([prediction]), bool(problem.boolean_states[state]))[0]
-    return bool(exact >= tie) == bool(prediction >= tie)
+def _round(problem: Problem, predictions: Sequence[Fraction]) -> list[Fraction]:
+    """The next state, halves going up."""
+    return [
+        _clipped(p, boolean) if discrete else p
+        for p, discrete, boolean in zip(predictions, problem.discrete_states, problem.boolean_states, strict=True)
+    ]
+
+
+def _clipped(prediction: Fraction, boolean: bool) -> Fraction:
+    nearest = Fraction(math.floor(prediction + Fraction(1, 2)))
+    return min(max(nearest, Fraction(0)), Fraction(1)) if boolean else nearest
