@@ -40,8 +40,8 @@ class PlanModel:
     """The MILP and where everything stands in it; -1 marks units without a column.
 
     states (H+1, n), actions (H, m), auxiliaries (H+1, k), unit_outputs and unit_binaries (H, relu_count);
-    reward: R_t of each step as a linear form. inner_rows: the rows of I, C, G and of rounded states, which a repair
-    moves inward. link_rows (H, n): the rows F(s_t, a_t, x_t) − s_{t+1} = 0 of continuous states. steps: the affine
+    reward: R_t of each step as a linear form. inner_rows: those of I, C and G; rounding_rows: of rounding; repairs
+    move both inward. link_rows (H, n): the rows F(s_t, a_t, x_t) − s_{t+1} = 0 of continuous states. steps: the affine
     forms of each step's network.
     """
 
@@ -54,6 +54,7 @@ class PlanModel:
     unit_binaries: Index
     reward: LinearForm
     inner_rows: Index
+    rounding_rows: Index
     link_rows: Index
     steps: tuple[StepColumns, ...]
     step_maxima: tuple[MaxColumns, ...]
@@ -106,7 +107,7 @@ def unroll(
     if big_m is not None:
         lower, upper = np.full_like(lower, -big_m), np.full_like(upper, big_m)
     inputs = np.hstack([states[:-1], actions, auxiliaries[:-1]])
-    steps, inner_rows, link_rows = [], [], []
+    steps, rounding_rows, link_rows = [], [], []
     began = clock.now()
     for t in range(problem.horizon):
         if _ready_at(builder, began, t, problem.horizon) > deadline:
@@ -115,7 +116,7 @@ def unroll(
         output = bounds.output_lower[t], bounds.output_upper[t]
         links, rounding = _link_states(builder, problem, step, states[t + 1], *output, t)
         link_rows.append(links)
-        inner_rows.append(rounding)
+        rounding_rows.append(rounding)
         steps.append(step)
     first_row = builder.row_count
     encoder = _step_encoder(builder, bounds, columns)
@@ -127,7 +128,7 @@ def unroll(
     final = _state_encoder(builder, problem, bounds, columns, problem.horizon)
     for number, constraint in enumerate(problem.goal):
         final.require(constraint, f"goal{number + 1}")
-    inner_rows.append(np.arange(first_row, builder.row_count))
+    inner_rows = np.arange(first_row, builder.row_count)
     reward = encoder.encode(problem.reward, Side.BELOW, "reward")
     builder.add_cost(reward.columns, reward.coefficients)
     builder.offset = reward.constant * problem.horizon
@@ -136,7 +137,7 @@ def unroll(
     return PlanModel(
         problem, builder.build(), states, actions, auxiliaries,
         np.array([step.outputs for step in steps]), np.array([step.binaries for step in steps]),
-        reward, np.concatenate(inner_rows), np.array(link_rows), tuple(steps),
+        reward, inner_rows, np.concatenate(rounding_rows), np.array(link_rows), tuple(steps),
         (*encoder.maxima, *initial.maxima), tuple(final.maxima), extension,
     )  # fmt: skip
 
@@ -178,7 +179,8 @@ def _link_states(
     -1 elsewhere, and the rows that round.
 
     continuous: s' = p.   integer: −1/2 <= p − s' <= 1/2 − τ.
-    boolean: p <= 1/2 − τ + (high − 1/2 + τ)⁺ s'  and  p >= 1/2 − (1/2 − low)⁺ (1 − s').
+    boolean: p <= 1/2 − τ + U s'  and  p >= 1/2 − D (1 − s')  with U >= (high − 1/2 + τ)⁺ and D >= (1/2 − low)⁺, each a
+    hundredth of the range of p at least: solvers divide by them, and their tolerance is relative to that range.
     Halves are rounded up: what is rounded down keeps a distance τ (`Problem.tie_distances`) from the tie. With τ = 0
     both roundings of a tie are allowed, which can only make the bound larger; the simulation decides.
     """
@@ -196,11 +198,15 @@ def _link_states(
     ones, half, endless = np.ones(count), np.full(count, 0.5), np.full(count, np.inf)
     links = np.full(count, -1, dtype=np.int64)
     links[~discrete] = rows_for(~discrete, 0.0 * ones, 0.0 * ones, -ones, "next")
-    down, ties = np.maximum(0.5 - low, 0.0), problem.tie_distances
+    ties = problem.tie_distances
+    with np.errstate(invalid="ignore"):
+        least = 0.01 * np.where(boolean, high - low, 0.0)
+        up = np.where(high - 0.5 + ties > 0.0, np.maximum(high - 0.5 + ties, least), 0.0)
+        down = np.where(low < 0.5, np.maximum(0.5 - low, least), 0.0)
     rounding = np.concatenate(
         [
             rows_for(discrete & ~boolean, -half, half - ties, -ones, "round"),
-            rows_for(boolean, -endless, half - ties, -np.maximum(high - 0.5 + ties, 0.0), "true_if"),
+            rows_for(boolean, -endless, half - ties, -up, "true_if"),
             rows_for(boolean, 0.5 - down, endless, -down, "false_if"),
         ]
     )

@@ -34,7 +34,6 @@ class CplexSolver(Adapter):
     """CPLEX through its own Python interface (not docplex)."""
 
     name = "cplex"
-    smallest_entry = 1e-12  # measured: it drops 1e-13
 
     def version(self) -> str:
         return str(import_solver("cplex", self.name).__version__)

@@ -33,7 +33,6 @@ class GurobiSolver(Adapter):
     """Gurobi through gurobipy's matrix interface."""
 
     name = "gurobi"
-    smallest_entry = 1e-10  # measured: it keeps more in an LP, but presolve of a MIP drops 1e-11
 
     def version(self) -> str:
         return ".".join(str(part) for part in import_solver("gurobipy", self.name).gurobi.version())

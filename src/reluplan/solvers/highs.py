@@ -35,7 +35,6 @@ class HighsSolver(Adapter):
     """HiGHS through highspy; models go in as arrays."""
 
     name = "highs"
-    smallest_entry = SMALLEST_ENTRY
     dual_tolerance = FEASIBILITY_TOLERANCE  # its MIP solver derives that of its LPs from the feasibility tolerance
 
     def version(self) -> str:
@@ -119,7 +118,7 @@ class _Run:
             "random_seed": solver_seed(options),
             "mip_rel_gap": gap,
             "mip_abs_gap": absolute_solver_gap(options),
-            "small_matrix_value": HighsSolver.smallest_entry,
+            "small_matrix_value": SMALLEST_ENTRY,
         }
         if tight:
             settings["primal_feasibility_tolerance"] = FEASIBILITY_TOLERANCE

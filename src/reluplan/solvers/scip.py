@@ -36,7 +36,6 @@ class ScipSolver(Adapter):
     """SCIP through PySCIPOpt, one call per row: it has no interface for whole matrices."""
 
     name = "scip"
-    smallest_entry = 1e-9  # numerics/epsilon
 
     def version(self) -> str:
         model = import_solver("pyscipopt", self.name).Model()
