@@ -69,13 +69,19 @@ class ReluNetwork:
                 )
             if not (np.isfinite(layer.weights).all() and np.isfinite(layer.bias).all()):
                 raise InputError(f"{name} of the network has a weight or bias that is NaN or infinite")
+            width += layer.unit_count
+
+    def require_moderate(self) -> ReluNetwork:
+        """The network itself; InputError if a weight that a user gave is beyond what solvers take."""
+        for index, layer in enumerate((*self.hidden, self.output)):
             largest = max(_size(layer.weights), _size(layer.bias))
             if largest >= TOO_LARGE:
+                name = "the output layer" if index == len(self.hidden) else f"hidden layer {index + 1}"
                 raise InputError(
                     f"{name} of the network has a weight or bias of size {largest:.3g}; they must stay below "
                     f"{TOO_LARGE:g}: scale the variables, or train again"
                 )
-            width += layer.unit_count
+        return self
 
     @classmethod
     def sequential(cls, weights: Sequence[ArrayLike], biases: Sequence[ArrayLike]) -> ReluNetwork:

@@ -16,7 +16,7 @@ from reluplan.expression import Constraint
 from reluplan.fingerprint import fingerprint
 from reluplan.network import ReluNetwork
 from reluplan.piecewise import PiecewiseLinear
-from reluplan.tolerance import ROUNDING, Tolerances, largest_size, tolerance_for
+from reluplan.tolerance import Tolerances, largest_size, tolerance_for
 
 Array = NDArray[np.float64]
 Kind = Literal["continuous", "integer", "boolean"]
@@ -160,17 +160,13 @@ class Problem:
     def tolerances(self) -> Tolerances:
         """How much each constraint may be violated: relative to the size that its data have by the declared bounds."""
         lower, upper = self._declared_box
-        sizes = largest_size(lower, upper)
         initial = largest_size(self.initial_lower, self.initial_upper)
         states = largest_size(*self.box(self.states))
         states = np.where(np.isfinite(states), np.maximum(states, initial), initial)
 
         def of_rows(rows: Sequence[Constraint]) -> Array:
             ends = [np.abs(row.function.bounds(lower[None], upper[None])) for row in rows]
-            values = np.array([max(low[0], high[0]) for low, high in ends], dtype=np.float64)
-            terms = np.array([sizes[row.function.support()].max(initial=0.0) for row in rows], dtype=np.float64)
-            largest = np.where(np.isfinite(terms), terms, 0.0)
-            return np.maximum(tolerance_for(values), ROUNDING * largest)
+            return tolerance_for(np.array([max(low[0], high[0]) for low, high in ends], dtype=np.float64))
 
         return Tolerances(
             tolerance_for(states),

@@ -302,7 +302,8 @@ class _Reader:
         is_delta = section is not None and section.predicts == "delta"
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                return compose_dynamics(len(inputs), len(states), network, read, predicted, is_delta, transitions)
+                whole = compose_dynamics(len(inputs), len(states), network, read, predicted, is_delta, transitions)
+            return whole.require_moderate()
         except InputError as error:  # the network alone was fine
             raise self._fail("transition", f"the numbers are too large: {error}") from None
 

@@ -3,7 +3,10 @@
 Halves go up, so s' = k for k − 1/2 <= p < k + 1/2. A plan may not rest on what floating point makes of a tie:
 
     rounded down, p < k + 1/2:  p <= k + 1/2 − τ (`Problem.tie_distances`), as in the MILP, to a tolerance of τ/2;
-    within NOISE of a tie:      in rational arithmetic the plan must lead to the same integers.
+    within NOISE of a tie:      in rational arithmetic p must be the tie itself, which goes up, as integer data make it.
+
+The weights that we evaluate are sums of those in the files, and so rounded themselves: that p exceeds a tie by 1e-17
+would prove nothing. Only where plans on ties are asked for (tie_distance = 0) are such predictions taken as they are.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ MOST_EXACT_WORK = 200_000
 def tie_violations(problem: Problem, states: Array, actions: Array, auxiliaries: Array) -> Iterator[tuple[int, Array]]:
     """For every discrete state, by how much its predictions break the rules above, shape (H,); zero where they do not.
 
-    An integer that exact arithmetic does not lead to counts as a whole unit.
+    A prediction that is too close to a tie to know the integer counts as a whole unit.
     """
     if not problem.discrete_states.any():
         return
@@ -45,7 +48,7 @@ def tie_violations(problem: Problem, states: Array, actions: Array, auxiliaries:
 
 
 def _is_wrong(problem: Problem, states: Array, inputs: Array, near: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which integers (H, n) exact arithmetic does not lead to; looked at only if one of them is near a tie."""
+    """Which predictions (H, n) near a tie are not rounded for sure, as the rules above have it."""
     wrong = np.zeros_like(near)
     if not near.any() or not np.isfinite(inputs).all():
         return wrong
@@ -56,8 +59,11 @@ def _is_wrong(problem: Problem, states: Array, inputs: Array, near: NDArray[np.b
         given = [Fraction(value) for value in inputs[t].tolist()]
         if whole:
             given[: len(state)] = state
-        state = _round(problem, problem.dynamics.exact_outputs(given))
+        exact = problem.dynamics.exact_outputs(given)
+        state = _round(problem, exact)
         wrong[t] = problem.discrete_states & [value != other for value, other in zip(state, states[t + 1], strict=True)]
+        if problem.tie_distance > 0.0:
+            wrong[t] |= near[t] & [(2 * p).denominator != 1 for p in exact]
     return wrong
 
 

@@ -30,7 +30,7 @@ def read_onnx(path: Path) -> ReluNetwork:
     try:
         _check_operators(model)
         _check_model(model)
-        return _network(model.graph)
+        return _network(model.graph).require_moderate()
     except MemoryError:
         raise InputError(f"{path}: the network needs more memory than there is; export a smaller one") from None
     except (ValueError, InputError) as error:

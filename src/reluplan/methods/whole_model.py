@@ -133,8 +133,13 @@ def _finish(run: Run, plan_model: PlanModel, outcome: SolveResult, only_better: 
     if outcome.solution is None or outcome.objective is None:
         return
     run.offer_plan(extract(plan_model, outcome.solution), "solver")
-    if run.reward is None or run.reward < outcome.objective - 1e-6 * max(1.0, abs(outcome.objective)):
-        _repair(run, plan_model, outcome.solution)
+    if not _earns(run, outcome.objective):
+        _repair(run, plan_model, outcome.solution, outcome.objective)
+
+
+def _earns(run: Run, objective: float) -> bool:
+    """Whether the best plan is worth what the solver promises."""
+    return run.reward is not None and run.reward >= objective - 1e-6 * max(1.0, abs(objective))
 
 
 def _take_emptiness(run: Run, only_better: bool) -> None:
@@ -148,10 +153,12 @@ def _take_emptiness(run: Run, only_better: bool) -> None:
         raise NoPlanExistsError(text, run.problem)
 
 
-def _repair(run: Run, plan_model: PlanModel, solution: Array) -> None:
-    """Try exact plans near the solver's until one is accepted; half a second at least, even if the time is up."""
+def _repair(run: Run, plan_model: PlanModel, solution: Array, objective: float) -> None:
+    """Try exact plans near the solver's until one is worth as much; half a second at least, even if the time is up."""
     deadline = clock.now() + max(0.5, run.clock.remaining)
-    if any(run.offer_plan(repaired, "repair") for repaired in repairs(plan_model, solution, deadline)):
-        return
+    for repaired in repairs(plan_model, solution, deadline):
+        run.offer_plan(repaired, "repair")
+        if _earns(run, objective):
+            return
     if run.best is None:
         run.note("the solver's solution violates constraints when simulated, and could not be repaired")

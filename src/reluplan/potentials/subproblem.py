@@ -22,7 +22,7 @@ from reluplan.potentials.features import PatternFeatures
 from reluplan.simulate import simulate
 from reluplan.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus
 from reluplan.solvers.highs import HighsSolver
-from reluplan.solvers.highs_model import SMALLEST_ENTRY, pass_model
+from reluplan.solvers.highs_model import ENTRY_LIMITS, pass_model
 from reluplan.solvers.lp import run_until
 
 Array = NDArray[np.float64]
@@ -222,7 +222,7 @@ def _load(model: Model) -> Any:
     create: Any = highspy.Highs  # its constructor has no types
     highs = create()
     options = {"output_flag": False, "presolve": "off", "threads": 1, "solver": "simplex"}
-    for option, value in {**options, "small_matrix_value": SMALLEST_ENTRY}.items():
+    for option, value in {**options, **ENTRY_LIMITS}.items():
         highs.setOptionValue(option, value)
     pass_model(highs, model, relaxed=True)
     return highs

@@ -142,7 +142,8 @@ def _cell_slopes(values: Array, widths: list[Array]) -> tuple[Array, Array]:
     slope = np.empty((dimension, values.shape[-1]))
     for i, width in enumerate(widths):
         low, high = _neighbours(values, i)
-        rise = (high - low) / _along(width, i, dimension)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is no slope to go by, and any will do
+            rise = (high - low) / _along(width, i, dimension)
         for j in axes[:i] + axes[i + 1 :]:
             low, high = _neighbours(rise, j)
             rise = 0.5 * (low + high)

@@ -10,6 +10,8 @@ from reluplan.milp.model import Model
 
 SMALLEST_ENTRY = 1e-12
 """HiGHS's default, 1e-9, drops small weights of a network; it allows no less than this."""
+ENTRY_LIMITS = {"small_matrix_value": SMALLEST_ENTRY, "large_matrix_value": 1e25}
+"""For LPs that are not scaled: rewards of 1e9 on states of 1e-6 have entries of 1e15, which HiGHS refuses as it is."""
 _ROW_WISE, _MAXIMISE = 2, -1
 
 

@@ -12,7 +12,7 @@ from scipy import sparse
 from reluplan import clock
 from reluplan.errors import InfeasibleError, SolverError
 from reluplan.milp.model import Array, Index, Model
-from reluplan.solvers.highs_model import SMALLEST_ENTRY, pass_model
+from reluplan.solvers.highs_model import ENTRY_LIMITS, pass_model
 from reluplan.solvers.safe import highs_row_duals, safe_upper_bound_of_arrays
 
 
@@ -119,7 +119,7 @@ def _quiet_highs(lower: Array, upper: Array, matrix: Array, row_lower: Array, ro
 def _silent_highs() -> Any:
     create: Any = highspy.Highs  # its constructor has no types
     highs = create()
-    for option, value in {"output_flag": False, "threads": 1, "small_matrix_value": SMALLEST_ENTRY}.items():
+    for option, value in {"output_flag": False, "threads": 1, **ENTRY_LIMITS}.items():
         highs.setOptionValue(option, value)
     return highs
 
