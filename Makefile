@@ -35,7 +35,7 @@ fuzz: $(VENV)/.installed-dev
 	$(BIN)/python -m fuzz --minutes $(MINUTES)
 
 fuzz-ci: $(VENV)/.installed-dev
-	$(BIN)/python -m fuzz --minutes 2 --seed 1
+	$(BIN)/python -m fuzz --minutes 2 --problems 600 --seed 1
 
 clean:
 	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis
