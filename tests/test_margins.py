@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -170,3 +171,37 @@ def test_wide_integers_are_continuous_for_the_solver_and_narrow_ones_are_not() -
         np.zeros(2), np.array([WIDE, WIDE - 1.0]), np.ones(2, dtype=bool),
     )  # fmt: skip
     assert scale_model(model).model.integer.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("name", SOLVER_NAMES)
+@pytest.mark.parametrize(("far", "width"), [(2.0**43, 0.25), (1.7e9, 1e-4), (375179945.0, 1.0)])
+def test_boxes_far_from_zero_keep_both_their_ends(name: str, far: float, width: float) -> None:
+    """max x1 + x2 − 2 far − (z1 + z2) width/10 with x_i <= far + width z_i, z_i binary: 1.8 widths, at both upper ends.
+
+    To a solver both ends of such a box are the same, unless it is moved to zero and has its own width as its unit.
+    """
+    matrix = np.array([[1.0, 0.0, -width, 0.0], [0.0, 1.0, 0.0, -width]])
+    model = Model(
+        np.array([1.0, 1.0, -0.1 * width, -0.1 * width]), -2.0 * far, sparse.csr_array(matrix), np.full(2, -np.inf),
+        np.full(2, far), np.array([far, far, 0.0, 0.0]), np.array([far + width, far + width, 1.0, 1.0]),
+        np.array([False, False, True, True]),
+    )  # fmt: skip
+    best = np.array([far + width, far + width, 1.0, 1.0])
+    result = get_solver(name).solve(model, SolveOptions(gap=0.0, time_limit=20.0))
+    assert result.proven_bound >= model.value(best)
+    assert result.solution is not None
+
+
+def test_the_rounding_of_long_sums_is_part_of_the_margin() -> None:
+    """Four hundred columns of 1e12 cancel to a few units: what adding them up may lose is more than 1e-6 of that."""
+    rng = np.random.default_rng(0)
+    lower = np.round(1e12 * rng.uniform(1.0, 2.0, 400)) + rng.random(400)
+    signs = np.where(np.arange(400) % 2 == 0, 1.0, -1.0)
+    exact = sum(Fraction(float(x)) * int(sign) for x, sign in zip(lower, signs, strict=True))
+    highest = exact + int((signs > 0.0).sum())
+    model = Model(
+        signs, -float(exact), sparse.csr_array((0, 400)), np.zeros(0), np.zeros(0), lower, lower + 1.0,
+        np.zeros(400, dtype=bool),
+    )  # fmt: skip
+    result = get_solver("highs").solve(model, SolveOptions())
+    assert Fraction(result.proven_bound) >= highest - Fraction(float(exact))

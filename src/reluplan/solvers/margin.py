@@ -8,8 +8,8 @@ solver's tolerance δ, so with the ranges of columns and slacks (u − l), in th
 Every column and every row is in this sum (`ScaledModel.total_range`): continuous ranges are about one, those of
 integers below 2^14 (wider ones are continuous, `scaling`), and the objective is scaled so that the largest contribution
 of a column is at least 2^13 solver units, so that each unit of range costs at most 2^-13 δ of it. On top of that two
-floors, for what the argument leaves out (cut-offs, presolve, the summation of a long objective): 1e-6 of the bound, and
-2^-26 of the largest contribution of a column.
+floors, for what the argument leaves out (cut-offs, presolve): 1e-6 of the bound, and 2^-26 of the largest contribution
+of a column; and 2^-50 of all that is summed up for a value, Σ_j |c_j| max(|l_j|, |u_j|) + |offset|, for rounding.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from reluplan.solvers.scaling import ScaledModel
 
 RELATIVE_MARGIN = 1e-6
 """Of every bound that rests on a solver's floating-point proof."""
+ROUNDING = 2.0**-50
+"""Of the terms that a value adds up."""
 LARGEST_SHARE = 2.0**-26
 """Of the largest |c_j| (u_j − l_j)."""
 
@@ -29,4 +31,5 @@ def bound_margin(scaled: ScaledModel, bound: float, dual_tolerance: float) -> fl
     if not math.isfinite(bound):
         return 0.0
     wrong_signs = scaled.from_scaled_value(dual_tolerance * scaled.total_range)
-    return max(RELATIVE_MARGIN * abs(bound), LARGEST_SHARE * scaled.largest_cost, wrong_signs)
+    rounding = ROUNDING * scaled.cost_size
+    return max(RELATIVE_MARGIN * abs(bound), LARGEST_SHARE * scaled.largest_cost, wrong_signs) + rounding

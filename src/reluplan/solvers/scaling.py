@@ -52,12 +52,16 @@ _NO_SIZE = -(10**6)  # the exponent of zero, below that of every product of two 
 
 @dataclass(frozen=True, eq=False)
 class ScaledModel:
-    """A model in other units, and the way there and back: x = shift + 2**exponents * z, 2**cost_exponent for values."""
+    """A model in other units, and the way there and back: x = shift + 2**exponents * z, 2**cost_exponent for values.
+
+    cost_size: Σ_j |c_j| max(|l_j|, |u_j|) + |offset| in the original units, which rounding errors of values go by.
+    """
 
     model: Model
     exponents: Exponents
     cost_exponent: int
     shift: Array
+    cost_size: float
 
     def to_scaled(self, x: Array) -> Array:
         """A point of the original model in the units of this one."""
@@ -107,7 +111,8 @@ def scale_model(model: Model, smallest_entry: float = 0.0) -> ScaledModel:
     column with an infinite side cannot leave; the factor of their row is raised until they are small no more.
     """
     model = replace(model, integer=model.integer & ~is_wide(model))
-    sizes, shift = column_sizes(model), _far_ends(model)
+    sizes, shift, cost_size = column_sizes(model), _far_ends(model), _cost_size(model)
+    sizes = np.where((shift != 0.0) & ~model.integer, model.column_upper - model.column_lower, sizes)
     model = _shifted(model, shift)
     units = _exponent(sizes)
     columns = np.where(model.integer | (units == _NO_SIZE), np.int32(0), units)
@@ -125,10 +130,11 @@ def scale_model(model: Model, smallest_entry: float = 0.0) -> ScaledModel:
         column_lower=np.ldexp(model.column_lower, -columns),
         column_upper=np.ldexp(model.column_upper, -columns),
     )
-    scaled = _without_constants(_without_thin_ranges(scaled), places, smallest_entry)
+    scaled = _without_thin_ranges(_with_rounded_sides(scaled, np.ldexp(shift, -columns)))
+    scaled = _without_constants(scaled, places, smallest_entry)
     cost = _cost_exponent(scaled)
     scaled = replace(scaled, objective=np.ldexp(scaled.objective, cost), offset=float(np.ldexp(scaled.offset, cost)))
-    return ScaledModel(scaled, columns, cost, shift)
+    return ScaledModel(scaled, columns, cost, shift, cost_size)
 
 
 def is_wide(model: Model) -> NDArray[np.bool_]:
@@ -199,8 +205,22 @@ def _far_ends(model: Model) -> Array:
     return np.where(far & np.isfinite(lower) & np.isfinite(upper), lower, 0.0)
 
 
+def _cost_size(model: Model) -> float:
+    """Σ_j |c_j| max(|l_j|, |u_j|) + |offset|, over finite ends."""
+    ends = np.maximum(_finite(model.column_lower), _finite(model.column_upper))
+    return float(np.abs(model.objective) @ ends) + abs(model.offset)
+
+
+def _with_rounded_sides(model: Model, shift: Array) -> Model:
+    """The model, in which columns were moved by shift, with the sides of its rows moved outward by the rounding errors
+    of that where these can be seen: above 2^-33 of a row's size, far below every solver's tolerance."""
+    error = 4.0 * _ROUNDING * (abs(model.matrix) @ np.abs(shift))
+    error = np.where(error > 2.0**-33, error, 0.0)
+    return replace(model, row_lower=model.row_lower - error, row_upper=model.row_upper + error)
+
+
 def _shifted(model: Model, shift: Array) -> Model:
-    """The model in x − shift. Its sides are rounded, to 2^-33 of a row's size at the most (NARROWEST_BOX)."""
+    """The model in x − shift; its sides are rounded (`_with_rounded_sides`), its offset too (`cost_size`)."""
     if not shift.any():
         return model
     constant = model.matrix @ shift
