@@ -87,11 +87,11 @@ def test_the_margin_scales_with_the_objective(seed: int, exponent: int) -> None:
 @pytest.mark.parametrize("name", SOLVER_NAMES)
 def test_objectives_of_any_size_are_solved_and_bounded(name: str, seed: int, factor: float) -> None:
     model = feasible_model(seed)
-    model = replace(model, objective=factor * model.objective, offset=factor * model.offset)
-    best = optimum(model)
+    best = optimum(model)  # of the model as it is: brute force has absolute tolerances too
     assert best is not None
+    model, best = replace(model, objective=factor * model.objective, offset=factor * model.offset), factor * best
     result = get_solver(name).solve(model, SolveOptions(gap=0.0, time_limit=20.0))
-    assert result.proven_bound >= best - 1e-12 * abs(best)
+    assert result.proven_bound >= best - 1e-9 * abs(best)
     assert result.status is SolveStatus.OPTIMAL
     assert result.dual_bound == pytest.approx(best, abs=2e-6 * max(factor, abs(best)))
 
