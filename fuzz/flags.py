@@ -25,7 +25,7 @@ SMALL_TOLERANCE = 1e-4
 """The same relative to the largest size that the row's terms can have, if that is small: 1e-6 means nothing for data of
 1e-6."""
 
-ROUNDING = 1.001e-12
+SIMULATION = 1.001e-12
 """Relative to the largest size that the row's terms can have: simulation in floating point does not do much better."""
 
 REWARD = 1e-6
@@ -113,7 +113,7 @@ def _judge_plan(run: ExactRun, outcome: Outcome, discrete: list[bool]) -> list[F
 
 def _allowed(amount: Amount) -> float:
     relative = min(TOLERANCE * 1.001 * max(1.0, amount.size), SMALL_TOLERANCE * amount.scale)
-    return max(relative, ROUNDING * amount.scale)
+    return max(relative, SIMULATION * amount.scale)
 
 
 def _flipped(run: ExactRun, outcome: Outcome, discrete: list[bool]) -> bool:

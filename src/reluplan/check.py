@@ -13,7 +13,7 @@ from reluplan.expression import Constraint
 from reluplan.problem import Problem, Variable
 from reluplan.simulate import Trajectory, state_vector, step_vectors
 from reluplan.ties import tie_violations
-from reluplan.tolerance import TOLERANCE
+from reluplan.tolerance import ROUNDING, TOLERANCE
 
 Array = NDArray[np.float64]
 
@@ -73,8 +73,8 @@ def _violations(problem: Problem, trajectory: Trajectory, is_predicted: bool) ->
     yield from _domain(problem.actions, actions, allowed.actions)
     yield from _domain(problem.auxiliaries, auxiliaries, allowed.auxiliaries)
     for state, amounts in tie_violations(problem, states, actions, auxiliaries) if is_predicted else ():
-        tolerance = 0.5 * problem.tie_distances[state]
-        yield _worst(f"{problem.states[state].name} is not decided by a rounding tie", amounts, 2, tolerance)
+        # Bounds leave out what is closer, so there is no tolerance but for the subtraction of 1/2.
+        yield _worst(f"{problem.states[state].name} is not decided by a rounding tie", amounts, 2, ROUNDING)
     steps = step_vectors(states, actions, auxiliaries)
     yield from _rows(problem.constraints, steps, 1, allowed.constraints)
     yield from _rows(problem.initial_constraints, steps[:1], 1, allowed.initial_constraints)

@@ -2,7 +2,7 @@
 
 Halves go up, so s' = k for k − 1/2 <= p < k + 1/2. A plan may not rest on what floating point makes of a tie:
 
-    rounded down, p < k + 1/2:  p <= k + 1/2 − τ (`Problem.tie_distances`), as in the MILP, to a tolerance of τ/2;
+    rounded down, p < k + 1/2:  p <= k + 1/2 − τ (`Problem.tie_distances`), as in the MILP;
     within NOISE of a tie:      in rational arithmetic p must be the tie itself, which goes up, as integer data make it.
 
 The weights that we evaluate are sums of those in the files, and so rounded themselves: that p exceeds a tie by 1e-17
