@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -249,12 +250,35 @@ class TestRun:
             assert not run.is_proven
             assert any("dropped" in note for note in run.notes)
 
-    def test_a_bound_within_its_margin_is_lifted(self) -> None:
+    def test_a_bound_within_rounding_is_lifted_and_no_other(self) -> None:
+        """An exact plan above a bound, its margin included, refutes it: nothing else may explain the difference."""
         problem = rounding_problem()
-        run = Run(problem, Clock(), 1e-4)
-        run.offer_plan(simulate(problem, np.zeros(1), np.full((1, 1), 0.6)), "test")
-        assert run.offer_bound(0.4 - 1.5e-6, "a proof with tolerances", margin=1e-6)
-        assert run.bound == run.reward
+        for excess, kept in ((1e-11, True), (1e-6, False)):
+            run = Run(problem, Clock(), 1e-4)
+            run.offer_plan(simulate(problem, np.zeros(1), np.full((1, 1), 0.6)), "test")
+            assert run.offer_bound(0.4 - excess - 1e-6, "a proof with tolerances", margin=1e-6) == kept
+            assert run.bound == (run.reward if kept else math.inf)
+            assert run.is_proven == kept
+
+    def test_a_plan_that_uses_its_tolerance_is_said_to_and_keeps_a_gap(self, tmp_path: Path) -> None:
+        (tmp_path / "p.toml").write_text(
+            'horizon = 1\nreward = "x\'"\nconstraints = ["a <= 0.5"]\n[transition]\nx = "a"\n'
+            "[state.x]\nbounds = [0, 1]\ninitial = 0\n[action.a]\nbounds = [0, 1]\n"
+        )
+        problem = Problem.load(tmp_path / "p.toml")
+        run = Run(problem, Clock(), 1e-9)
+        assert run.offer_plan(simulate(problem, np.zeros(1), np.full((1, 1), 0.5 + 4e-7)), "test")
+        run.offer_bound(0.5 - 0.5e-6, "a proof", margin=0.5e-6)
+        assert run.reward is not None
+        assert run.bound > run.reward
+        assert not run.is_proven
+        assert any("tolerance" in note for note in run.notes)
+
+    @pytest.mark.parametrize("margin", [math.nan, math.inf])
+    def test_a_margin_that_is_no_number_proves_nothing(self, margin: float) -> None:
+        run = Run(rounding_problem(), Clock(), GAP)
+        assert not run.offer_bound(1.0, "a proof", margin)
+        assert math.isinf(run.bound)
 
     def test_a_listener_that_fails_costs_nothing(self) -> None:
         def fail(event: Event) -> None:

@@ -46,6 +46,11 @@ class CheckReport:
         return math.isfinite(self.reward) and not any(violation.is_broken for violation in self.violations)
 
     @property
+    def used_tolerance(self) -> float:
+        """The largest share of its tolerance that a violation uses; 0 for a plan that keeps every constraint."""
+        return max((v.amount / v.tolerance if v.tolerance else math.inf for v in self.violations), default=0.0)
+
+    @property
     def broken(self) -> tuple[Violation, ...]:
         """The constraints that are violated by more than their tolerance."""
         return tuple(violation for violation in self.violations if violation.is_broken)
@@ -88,7 +93,7 @@ def _domain(variables: Sequence[Variable], values: Array, allowed: Array) -> Ite
         outside = np.maximum(variable.lower - series, series - variable.upper)
         yield _worst(f"{variable.lower:g} <= {variable.name} <= {variable.upper:g}", outside, 1, tolerance)
         if variable.is_discrete:
-            yield _worst(f"{variable.name} is {variable.kind}", np.abs(series - np.round(series)), 1, TOLERANCE)
+            yield _worst(f"{variable.name} is {variable.kind}", np.abs(series - np.round(series)), 1, 0.0)
 
 
 def _rows(constraints: Sequence[Constraint], w: Array, first_step: int, allowed: Array) -> Iterator[Violation]:

@@ -15,8 +15,10 @@ from reluplan.problem import Problem
 from reluplan.simulate import Trajectory
 from reluplan.solvers.margin import RELATIVE_MARGIN
 
-EXPLAINED = 1e-4
-"""A plan that uses the tolerance on its constraints may beat a bound by this much (relative), no more."""
+EXPLAINED, USES_TOLERANCE = 1e-4, 1e-3
+"""A plan that uses this share of the tolerance on a constraint may beat a bound by this much (relative), no more."""
+ROUNDING = 1e-9
+"""Relative: what a plan may be above a bound by rounding."""
 
 STAGES = ("bounds", "potentials", "primal", "milp")
 """Stages that every result lists, run or not."""
@@ -47,6 +49,7 @@ class Run:
     on_event: Callable[[Event], None] | None = None
     best: Trajectory | None = None
     max_violation: float = 0.0
+    used_tolerance: float = 0.0
     bound: float = math.inf
     bound_margin: float = 0.0
     proven_infeasible: bool = False
@@ -113,7 +116,7 @@ class Run:
         report = check(self.problem, trajectory)
         if not report.ok or (self.reward is not None and trajectory.total_reward <= self.reward):
             return False
-        self.best, self.max_violation = trajectory, report.max_violation
+        self.best, self.max_violation, self.used_tolerance = trajectory, report.max_violation, report.used_tolerance
         self._reconcile()
         self._record()
         self.tell(f"plan with reward {trajectory.total_reward:.10g} from {source}")
@@ -124,7 +127,7 @@ class Run:
 
         margin: the error that the proof may carry, if that is more than 1e-6 · |value|.
         """
-        if math.isnan(value) or math.isinf(value):
+        if not (math.isfinite(value) and math.isfinite(margin)):
             return False
         margin = max(margin, RELATIVE_MARGIN * abs(value))
         if value + margin >= self.bound:
@@ -140,13 +143,17 @@ class Run:
         return True
 
     def _reconcile(self) -> bool:
-        """No bound stands below a checked plan: what tolerances explain is lifted, the rest is wrong and dropped."""
+        """No bound stands below a checked plan: rounding is lifted, and so is what a plan gains by the tolerance on its
+        constraints, by as much again, with a note; the rest is wrong and dropped."""
         if self.reward is None or self.reward <= self.bound:
             return True
         excess = self.reward - self.bound
-        explained = 0.0 if self.max_violation == 0.0 else EXPLAINED * abs(self.reward)
-        if excess <= max(explained, self.bound_margin):
+        if excess <= ROUNDING * abs(self.reward):
             self.bound = self.reward
+            return True
+        if self.used_tolerance >= USES_TOLERANCE and excess <= EXPLAINED * abs(self.reward):
+            self.note(f"the plan uses the tolerance on its constraints, and beats plans that do not by {excess:.3g}")
+            self.bound = self.reward + excess
             return True
         self.note(f"a bound of {self.bound:.10g} was dropped: a checked plan has reward {self.reward:.10g}")
         self.bound, self.bound_margin = math.inf, 0.0

@@ -102,7 +102,8 @@ class _Search:
 
     def __init__(self, problem: Problem, bounds: HorizonBounds, incumbent: float | None, pace: Pace) -> None:
         self.problem, self.bounds, self.narrowed, self.pace = problem, bounds, copied(bounds), pace
-        self.threshold = -np.inf if incumbent is None else incumbent - SLACK * max(1.0, abs(incumbent))
+        self.slack = 0.0 if incumbent is None else SLACK * max(1.0, abs(incumbent))
+        self.threshold = -np.inf if incumbent is None else incumbent - self.slack
         self.model = grid_model(problem)
         self.planes = no_planes(len(problem.states), problem.horizon)
         self.pairs = _first_pairs(self.model, bounds)
@@ -158,6 +159,8 @@ class _Search:
         self.pace.check()
         used = _reachable(self.backward.used, self.bounds)
         start = self.bounds.state_lower[0], self.bounds.state_upper[0]
+        if np.isfinite(self.threshold) and self.margin + self.backward.margin > self.slack:
+            return False  # rounding could decide which cells are dropped
         if np.isfinite(self.threshold):
             slopes = slope_fan(used.grid.dimension, self._slope_sizes())
             forward = Forward(self.backward, used, self.values, slopes)
