@@ -35,7 +35,7 @@ from reluplan.simulate import simulate
 RESULT_KEYS = {
     "status", "reward", "bound", "absolute_gap", "gap", "max_violation", "horizon", "method", "solver", "seconds",
     "gap_target", "stages", "nodes", "history", "seed", "versions", "problem",
-    "bound_margin", "interrupted", "notes",
+    "bound_margin", "tie_distance", "interrupted", "notes",
 }  # fmt: skip
 STAGES = {"bounds", "potentials", "primal", "milp"}
 

@@ -120,7 +120,16 @@ class TestClaims:
         assert self.outcome(monkeypatch, NoPlanExistsError("no plan exists"))[0] == "no_plan"
 
     def test_all_plans_of_this_problem_prove_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert self.outcome(monkeypatch, NoPlanExistsError("no plan exists", PROBLEM))[0] == "infeasible"
+        """Plans on rounding ties included: a claim about those that keep a distance from them is asked for again."""
+        distances: list[float] = []
+
+        def fail(run: Run, options: object) -> None:
+            distances.append(run.problem.tie_distance)
+            raise NoPlanExistsError("no plan exists", run.problem)
+
+        monkeypatch.setitem(METHODS, "base", fail)
+        assert plan(PROBLEM, method="base").status == "infeasible"
+        assert distances == [1e-6, 0.0]
 
     def test_a_claim_survives_pickling_without_its_problem_becoming_another(self) -> None:
         again = pickle.loads(pickle.dumps(NoPlanExistsError("no plan exists", "p")))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import struct
+import sys
 from collections.abc import Mapping
 
 import numpy as np
 
+DEEPEST = 10_000
+"""Frames that a walk may take: a hundred nested brackets, the most in an expression, need some two thousand."""
 Irrelevant = Mapping[tuple[str, str], str]
 """(class, field): the reason why it is left out."""
 
@@ -22,7 +25,12 @@ def fingerprint(value: object, irrelevant: Irrelevant | None = None) -> str:
     >>> fingerprint((1.0, "a")) == fingerprint((1.0, "a")), fingerprint((-0.0,)) == fingerprint((0.0,))
     (True, True)
     """
-    return _Walk(irrelevant or {}).digest(value).hex()
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, DEEPEST))
+    try:
+        return _Walk(irrelevant or {}).digest(value).hex()
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 class _Walk:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.problem import Problem
+from reluplan.tolerance import ROUNDING
 
 Array = NDArray[np.float64]
 
@@ -45,6 +46,12 @@ def tie_violations(problem: Problem, states: Array, actions: Array, auxiliaries:
     for i in np.flatnonzero(problem.discrete_states).tolist():
         too_close = np.where(above[:, i] < 0.0, np.maximum(problem.tie_distances[i] + above[:, i], 0.0), 0.0)
         yield i, np.where(wrong[:, i], 1.0, too_close)
+
+
+def hangs_on_a_tie(problem: Problem, states: Array, actions: Array, auxiliaries: Array) -> bool:
+    """Whether a prediction breaks the rules above."""
+    found = tie_violations(problem, states, actions, auxiliaries)
+    return any(bool((amounts > ROUNDING).any()) for _, amounts in found)
 
 
 def _is_wrong(problem: Problem, states: Array, inputs: Array, near: NDArray[np.bool_]) -> NDArray[np.bool_]:

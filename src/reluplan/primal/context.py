@@ -18,6 +18,7 @@ from reluplan.primal.merit import Merit, Score
 from reluplan.primal.rollout import Rollout, roll_out
 from reluplan.problem import Problem
 from reluplan.simulate import Trajectory, simulate
+from reluplan.ties import hangs_on_a_tie
 
 Array = NDArray[np.float64]
 
@@ -143,6 +144,9 @@ class Context:
     def take(self, trajectory: Trajectory, source: str) -> None:
         """Pass a simulated plan on if it keeps every constraint; remember it if it is the best so far."""
         score = self.score(trajectory)
+        plan = trajectory.states, trajectory.actions, trajectory.auxiliaries
+        if score.feasible[0] and hangs_on_a_tie(self.problem, *plan):
+            score = dataclasses.replace(score, worst=np.full(1, np.inf))
         if self._better(score):
             self.best, self.best_score = trajectory, score
             if score.feasible[0]:
