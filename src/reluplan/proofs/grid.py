@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.reach import HorizonBounds
 from reluplan.bounds.spans import copied
 from reluplan.problem import Problem
@@ -38,6 +39,8 @@ FIRST_CELLS = {1: 128, 2: 40, 3: 14}
 FIRST_ACTION_PARTS = 2
 MOST_BYTES = 2.4e9
 MOST_NODES = 3_000_000
+NODE_PASSES = 10
+"""Over all nodes of a grid, in a sweep and what comes after it."""
 MOST_GUIDE_NODES = 120_000
 SLACK = 1e-9
 """Relative: plans this little better than the incumbent are not looked for."""
@@ -111,6 +114,7 @@ class _Search:
         self.end = problem.horizon
         self.final = _final_values(problem, bounds, self.pairs.grid)
         self.margin = 0.0
+        self.node_seconds = 0.0
         self.values: list[Values] = []
         self.coarser_values: list[Values] = []
 
@@ -121,7 +125,9 @@ class _Search:
         """
         grid = self.pairs.grid
         bounds = bound_pairs(self.model, self.pairs, self.pace)
+        began = clock.now()
         rewards = self.model.rewards_at(grid.nodes)
+        self.node_seconds = clock.now() - began
         reachable = self.bounds.state_lower, self.bounds.state_upper
         if self.guide is None:  # no slopes to go by beyond the reachable boxes: go everywhere
             reachable = _everywhere(grid, self.problem.horizon)
@@ -173,7 +179,7 @@ class _Search:
         self._freeze_end(gains)
         used = used.within(np.zeros_like(used.first), np.full_like(used.last, self.end - 1))
         used = used.subset(used.first <= used.last)
-        if used.grid.halved().node_count > MOST_NODES:
+        if used.grid.halved().node_count > MOST_NODES or not self._has_time_for_finer_nodes():
             return False
         for share in LATE_SHARES:
             parts = self._parts(used, used.first >= _steps_above(gains, share))
@@ -183,6 +189,12 @@ class _Search:
                 self.pairs = finer.subset(finer.first <= finer.last)
                 return True
         return False
+
+    def _has_time_for_finer_nodes(self) -> bool:
+        """Whether the next grid's nodes alone can be gone through, which no deadline interrupts: each pass over them
+        takes as long as that of the rewards, times the growth of their number."""
+        expected = NODE_PASSES * 2**self.pairs.grid.dimension * self.node_seconds
+        return bool(clock.now() + expected <= self.pace.deadline)
 
     def _parts(self, used: Pairs, late: NDArray[np.bool_]) -> list[tuple[Pairs, NDArray[np.bool_]]]:
         """Pairs with the actions to split: those of late steps keep their action boxes."""
