@@ -158,11 +158,15 @@ class Problem:
 
     @cached_property
     def tolerances(self) -> Tolerances:
-        """How much each constraint may be violated: relative to the size that its data have by the declared bounds."""
-        lower, upper = self._declared_box
+        """How much each constraint may be violated: relative to the size that its data have by the declared bounds, and
+        by the initial values of states that have none."""
         initial = largest_size(self.initial_lower, self.initial_upper)
         states = largest_size(*self.box(self.states))
         states = np.where(np.isfinite(states), np.maximum(states, initial), initial)
+        actions, auxiliaries = (largest_size(*self.box(part)) for part in (self.actions, self.auxiliaries))
+        known = np.concatenate([states, actions, auxiliaries, states, auxiliaries])
+        lower, upper = self.box(self.input_variables + self.states + self.auxiliaries)
+        lower, upper = (np.where(np.isfinite(side), side, sign * known) for side, sign in ((lower, -1.0), (upper, 1.0)))
 
         def of_rows(rows: Sequence[Constraint]) -> Array:
             ends = [np.abs(row.function.bounds(lower[None], upper[None])) for row in rows]
@@ -170,17 +174,12 @@ class Problem:
 
         return Tolerances(
             tolerance_for(states),
-            tolerance_for(largest_size(*self.box(self.actions))),
-            tolerance_for(largest_size(*self.box(self.auxiliaries))),
+            tolerance_for(actions),
+            tolerance_for(auxiliaries),
             of_rows(self.constraints),
             of_rows(self.initial_constraints),
             of_rows(self.goal),
         )
-
-    @cached_property
-    def _declared_box(self) -> tuple[Array, Array]:
-        """The declared bounds of w = (s, a, x, s', x')."""
-        return self.box(self.input_variables + self.states + self.auxiliaries)
 
     @cached_property
     def tie_distances(self) -> Array:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import time
+from dataclasses import replace
 from typing import Any
 
 import highspy
@@ -10,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from reluplan.milp.model import Model
+from reluplan.solvers.scaling import is_wide
 
 Array = NDArray[np.float64]
 
@@ -23,6 +27,8 @@ OPTIONS = {
     "mip_rel_gap": 1e-4,
     "mip_feasibility_tolerance": 1e-9,
 }
+MOST_ITERATIONS = 20_000
+"""And twenty for each row: more than any of these small programs needs, and an end to those that cycle."""
 MIP_SECONDS = 2.0
 """The longest that a program with integer columns may take."""
 FEASIBLE = 2
@@ -37,7 +43,12 @@ class LinearProgram:
         self._highs = create()
         for option, value in OPTIONS.items():
             self._highs.setOptionValue(option, value)
+        model = replace(model, integer=model.integer & ~is_wide(model))  # the simulation rounds
         self._is_mip = bool(model.integer.any())
+        self._until = math.inf
+        for event in (self._highs.cbMipInterrupt, self._highs.cbSimplexInterrupt):
+            event.subscribe(self._stop_if_late)
+        self._highs.setOptionValue("simplex_iteration_limit", MOST_ITERATIONS + 20 * model.row_count)
         self._pass(model)
         if warm_start is not None and len(warm_start.row_status) == model.row_count:
             self._highs.setBasis(warm_start)
@@ -57,12 +68,18 @@ class LinearProgram:
         if self._refused:
             return None
         limit = min(time_limit, MIP_SECONDS) if self._is_mip else time_limit
+        self._until = time.monotonic() + limit
         self._highs.setOptionValue("time_limit", self._highs.getRunTime() + max(limit, 1e-3))
         self._highs.run()
         optimal = self._highs.getModelStatus() == highspy.HighsModelStatus.kOptimal
         if not optimal and not (self._is_mip and self._highs.getInfo().primal_solution_status == FEASIBLE):
             return None
         return np.array(self._highs.getSolution().col_value, dtype=np.float64)
+
+    def _stop_if_late(self, event: Any) -> None:
+        """HiGHS's own clock is not looked at everywhere: it has run for minutes beyond a limit of a second."""
+        if time.monotonic() > self._until:
+            event.data_in.user_interrupt = True
 
     @property
     def objective(self) -> float:
