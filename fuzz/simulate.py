@@ -24,7 +24,7 @@ TIE_DISTANCE = 1e-5
 WIDEST_TIE_DISTANCE = 0.25
 """However large the prediction, one in the middle between two ties is no tie."""
 
-EQUALITY = 1e-12
+EQUALITY = 1e-15
 """What an equality row may miss, relative to the size of its terms."""
 
 EPSILON = 2.0**-52
@@ -88,7 +88,7 @@ class Amount:
 
     @property
     def holds(self) -> bool:
-        """Exactly, if it is an inequality; within 1e-12 of the size of its terms, if it is an equality."""
+        """Exactly, if it is an inequality; within 1e-15 of the size of its terms, if it is an equality."""
         return abs(self.amount) <= EQUALITY * self.size if self.equality else self.amount <= 0
 
 

@@ -39,7 +39,9 @@ class Guide:
         values = self.targets[t].reshape(shape)
         slopes = []
         for i, line in enumerate(self.grid.lines):
-            rise = np.diff(values, axis=i) / np.diff(line).reshape([-1 if j == i else 1 for j in range(len(shape))])
+            width = np.diff(line).reshape([-1 if j == i else 1 for j in range(len(shape))])
+            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is no slope to go by
+                rise = np.diff(values, axis=i) / width
             for j in range(len(shape)):
                 if j != i:
                     rise = 0.5 * (rise.take(range(shape[j] - 1), j) + rise.take(range(1, shape[j]), j))
