@@ -72,12 +72,10 @@ class Ending:
 class Adapter(ABC):
     """A solver behind the `Solver` interface: a subclass knows how to run it, all else is here.
 
-    smallest_entry: matrix entries up to this size are kept from the solver, see `scaling`. dual_tolerance: on the signs
-    of reduced costs in its LPs.
+    dual_tolerance: on the signs of reduced costs in its LPs.
     """
 
     name: str
-    smallest_entry: float = SMALLEST_ENTRY
     dual_tolerance: float = DUAL_TOLERANCE
 
     @abstractmethod
@@ -99,7 +97,7 @@ class Adapter(ABC):
         Raises what a hook raised during the run.
         """
         _refuse_other_than_numbers(model)
-        scaled = scale_model(model, self.smallest_entry)
+        scaled = scale_model(model, SMALLEST_ENTRY)
         _refuse_other_than_numbers(scaled.model)
         options = _scaled_options(self, scaled, options)
         monitor = Monitor(scaled.model, options)
