@@ -15,14 +15,14 @@ from pathlib import Path
 
 from instances import load_instances
 
-from reluplan.bounds.reach import HorizonBounds, reachable_bounds
-from reluplan.bounds.sharpen import sharpen
-from reluplan.bounds.sweep import sweep
-from reluplan.milp.unroll import unroll
-from reluplan.problem import Problem
-from reluplan.solvers.base import SolveOptions
-from reluplan.solvers.highs import HighsSolver
-from reluplan.solvers.pool import WorkerPool
+from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
+from reluplan.encoding.unroll import unroll
+from reluplan.optimisation.solvers.base import SolveOptions
+from reluplan.optimisation.solvers.highs import HighsSolver
+from reluplan.optimisation.workers.pool import WorkerPool
+from reluplan.problem.problem import Problem
+from reluplan.tightening.obbt_milp import sharpen
+from reluplan.tightening.propagation import sweep
 
 SHORT = {"reservoir_3": 6, "reservoir_4": 4, "hvac_3": 5, "navigation_8x8": 15, "navigation_10x10": 15}
 EXAMPLES = {"navigation/navigation_8": 15, "navigation/navigation_10": 20, "tanks": 12}

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from reluplan.control import Controller, ControlReport, run_episode
 from reluplan.control.ordered import OrderedSimulator
-from reluplan.problem import Problem
+from reluplan.problem.problem import Problem
 from reluplan.simulators import open_simulator
 
 Array = NDArray[np.float64]

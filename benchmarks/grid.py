@@ -13,12 +13,12 @@ from pathlib import Path
 
 from instances import HORIZONS, load_instance
 
-from reluplan.bounds.reach import HorizonBounds, reachable_bounds
-from reluplan.check import check
-from reluplan.primal import search_plans
-from reluplan.problem import Problem
-from reluplan.proofs.grid import grid_bound
-from reluplan.simulate import Trajectory
+from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
+from reluplan.problem.check import check
+from reluplan.problem.problem import Problem
+from reluplan.problem.rollout import Trajectory
+from reluplan.proofs.grid.value_function import grid_bound
+from reluplan.search import search_plans
 
 INSTANCES = ("navigation_8x8", "navigation_10x10")
 

@@ -6,8 +6,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from reluplan.importers.hd_milp_plan import convert
-from reluplan.problem import Problem
+from reluplan.problem.hd_milp_plan.convert import convert
+from reluplan.problem.problem import Problem
 
 HORIZONS = {
     "hvac_3": 100,

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reluplan.network import ReluNetwork
+from reluplan.network.relu_network import ReluNetwork
 
 PROBLEM = """
 horizon = 10

@@ -25,9 +25,9 @@ from pathlib import Path
 
 import numpy as np
 
-from reluplan.network import ReluNetwork
-from reluplan.problem import Variable
-from reluplan.problem_writer import NetworkEntry, ProblemText
+from reluplan.network.relu_network import ReluNetwork
+from reluplan.problem.problem import Variable
+from reluplan.problem.writer import NetworkEntry, ProblemText
 
 NETWORKS = ("64-64:20", "128-128:5", "256-256:50", "512-512:100", "32-32-32-32-32-32:30")
 METHODS = ("auto", "base", "potentials")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from instances import load_instances
 
-from reluplan.bounds.reach import reachable_bounds
-from reluplan.milp.unroll import unroll
+from reluplan.bounds.reachability import reachable_bounds
+from reluplan.encoding.unroll import unroll
 
 
 def main() -> None:

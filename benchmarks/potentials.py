@@ -15,15 +15,15 @@ from pathlib import Path
 
 from instances import load_instances
 
-from reluplan.bounds.reach import HorizonBounds, reachable_bounds
-from reluplan.milp.unroll import Extension, unroll
+from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
+from reluplan.encoding.unroll import Extension, unroll
+from reluplan.optimisation.solvers.base import SolveOptions
+from reluplan.optimisation.solvers.highs import HighsSolver
 from reluplan.potentials.compute import compute_potentials
 from reluplan.potentials.domain import StepDomain, step_domain
 from reluplan.potentials.generate import PAPER_REGULARISER, Generation, PotentialSettings, generate_potentials
 from reluplan.potentials.strengthen import StrengtheningRows
-from reluplan.problem import Problem
-from reluplan.solvers.base import SolveOptions
-from reluplan.solvers.highs import HighsSolver
+from reluplan.problem.problem import Problem
 
 
 def root_bound(problem: Problem, bounds: HorizonBounds, extension: Extension | None) -> float:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from instances import load_instances
 
-from reluplan.primal import search_plans
-from reluplan.problem import Problem
-from reluplan.run import Clock, Run
+from reluplan.planning.run import Clock, Run
+from reluplan.problem.problem import Problem
+from reluplan.search import search_plans
 
 
 def reward_at(run: Run, seconds: float) -> str:

@@ -11,6 +11,7 @@ plans of the search on a clock that counts work, rounds of the Lagrangian decomp
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -24,23 +25,23 @@ import numpy as np
 from instances import HORIZONS, load_instance
 
 from reluplan import clock
-from reluplan.bounds.reach import HorizonBounds, reachable_bounds
-from reluplan.bounds.sweep import sweep
-from reluplan.check import check
-from reluplan.milp.unroll import unroll
+from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
+from reluplan.encoding.unroll import unroll
+from reluplan.optimisation.solvers.base import SolveOptions
+from reluplan.optimisation.solvers.highs import HighsSolver
+from reluplan.optimisation.workers.pool import WorkerPool
 from reluplan.potentials.domain import step_domain
 from reluplan.potentials.generate import PotentialSettings, generate_potentials
-from reluplan.primal import search_plans
-from reluplan.problem import Problem
-from reluplan.proofs.costates import costates
-from reluplan.proofs.decomposition import Decomposition
-from reluplan.proofs.grid import grid_bound
-from reluplan.proofs.partition import Budget, partition
-from reluplan.proofs.pieces import cut_pieces
-from reluplan.simulate import Trajectory
-from reluplan.solvers.base import SolveOptions
-from reluplan.solvers.highs import HighsSolver
-from reluplan.solvers.pool import WorkerPool
+from reluplan.problem.check import check
+from reluplan.problem.problem import Problem
+from reluplan.problem.rollout import Trajectory
+from reluplan.proofs.grid.value_function import grid_bound
+from reluplan.proofs.lagrangian.decomposition import Decomposition
+from reluplan.proofs.lagrangian.multipliers import costates
+from reluplan.proofs.lagrangian.partition import Budget, partition
+from reluplan.proofs.lagrangian.subproblem import cut_pieces
+from reluplan.search import search_plans
+from reluplan.tightening.propagation import sweep
 
 SHIPPED = (
     "tanks", "hvac/hvac_3", "hvac/hvac_6", "reservoir/reservoir_3", "reservoir/reservoir_4",
@@ -165,10 +166,8 @@ def grid(problem: Problem) -> Record:
         if len(offers) == 2:
             raise _EnoughError
 
-    try:
+    with contextlib.suppress(_EnoughError):
         grid_bound(problem, reachable_bounds(problem), None, math.inf, offer, told.append)
-    except _EnoughError:
-        pass
     return {"offers": offers, "told": told}
 
 

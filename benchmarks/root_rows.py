@@ -21,13 +21,13 @@ import numpy as np
 from instances import load_instances
 from numpy.typing import NDArray
 
-from reluplan.bounds.reach import reachable_bounds
-from reluplan.milp.ideal_cuts import Unit, add_ideal_cuts, first_layer_units
-from reluplan.milp.model import Model, ModelBuilder
-from reluplan.milp.unroll import PlanModel, unroll
-from reluplan.solvers.base import SolveOptions
-from reluplan.solvers.highs import HighsSolver
-from reluplan.solvers.lp import PersistentLp
+from reluplan.bounds.reachability import reachable_bounds
+from reluplan.encoding.cuts import Unit, add_ideal_cuts, first_layer_units
+from reluplan.encoding.unroll import PlanModel, unroll
+from reluplan.optimisation.model import Model, ModelBuilder
+from reluplan.optimisation.persistent_lp import PersistentLp
+from reluplan.optimisation.solvers.base import SolveOptions
+from reluplan.optimisation.solvers.highs import HighsSolver
 
 SHORT = {"reservoir_3": 5, "reservoir_4": 5, "hvac_3": 4, "hvac_6": 3, "navigation_8x8": 3}
 

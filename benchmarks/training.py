@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.data import Transitions, concatenate
-from reluplan.problem_file import load_problem, read_variables
-from reluplan.training import TrainingReport, TrainingSettings
-from reluplan.training.planning_cost import unstable_in_problem
-from reluplan.training.train import train
+from reluplan.learning import TrainingReport, TrainingSettings
+from reluplan.learning.planning_cost import unstable_in_problem
+from reluplan.learning.train import train
+from reluplan.problem.file import load_problem, read_variables
 
 Array = NDArray[np.float64]
 EXAMPLES = Path(__file__).parents[1] / "examples"

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from reluplan.expression import Constraint
-from reluplan.piecewise import PiecewiseLinear
-from reluplan.problem import Problem
+from reluplan.problem.expression import Constraint
+from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.problem import Problem
 
 Array = NDArray[np.float64]
 Affine = Array

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
-from reluplan.milp.model import Model
+from reluplan.optimisation.model import Model
 
 Array = NDArray[np.float64]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
-from reluplan.expression import Constraint
-from reluplan.network import Layer, ReluNetwork
-from reluplan.piecewise import PiecewiseLinear
-from reluplan.problem import Problem, StepLayout, Variable
+from reluplan.network.relu_network import Layer, ReluNetwork
+from reluplan.problem.expression import Constraint
+from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.problem import Problem, StepLayout, Variable
 
 
 def random_network(rng: Generator, inputs: int, hidden: list[int], outputs: int, dense: bool = True) -> ReluNetwork:

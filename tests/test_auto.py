@@ -15,23 +15,23 @@ import pytest
 
 from brute_force import optimum
 from random_problems import random_network, random_problem
-from reluplan.bounds.reach import reachable_bounds
-from reluplan.check import check
-from reluplan.expression import Constraint
-from reluplan.methods import auto
-from reluplan.network import ReluNetwork
-from reluplan.piecewise import PiecewiseLinear
-from reluplan.planner import plan
-from reluplan.problem import Problem, Variable
-from reluplan.proofs import grid
-from reluplan.proofs.by_grid import GridProof
-from reluplan.proofs.by_pieces import PieceProof
-from reluplan.proofs.knowledge import Knowledge
-from reluplan.result import PlanResult
-from reluplan.run import Clock, Event, Run
-from reluplan.simulate import simulate
-from reluplan.solvers.pool import WorkerPool
-from reluplan.tolerance import TOLERANCE
+from reluplan.bounds.reachability import reachable_bounds
+from reluplan.network.relu_network import ReluNetwork
+from reluplan.optimisation.workers.pool import WorkerPool
+from reluplan.planning import auto
+from reluplan.planning.planner import plan
+from reluplan.planning.result import PlanResult
+from reluplan.planning.run import Clock, Event, Run
+from reluplan.problem.check import check
+from reluplan.problem.expression import Constraint
+from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.problem import Problem, Variable
+from reluplan.problem.rollout import simulate
+from reluplan.problem.tolerance import TOLERANCE
+from reluplan.proofs.grid import value_function as grid
+from reluplan.proofs.grid.proof import GridProof
+from reluplan.proofs.lagrangian.proof import PieceProof
+from reluplan.proofs.proof_state import Knowledge
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from random_problems import random_network, random_problem
 from reluplan.bounds.interval import layer_interval
 from reluplan.bounds.lp import StepBounds, bound_step
-from reluplan.bounds.reach import reachable_bounds
-from reluplan.check import check
+from reluplan.bounds.reachability import reachable_bounds
 from reluplan.errors import InfeasibleError, InputError
-from reluplan.expression import Constraint
-from reluplan.network import Layer, ReluNetwork
-from reluplan.piecewise import PiecewiseLinear
-from reluplan.problem import Problem, Variable
-from reluplan.simulate import simulate
+from reluplan.network.relu_network import Layer, ReluNetwork
+from reluplan.problem.check import check
+from reluplan.problem.expression import Constraint
+from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.problem import Problem, Variable
+from reluplan.problem.rollout import simulate
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -135,7 +135,7 @@ def test_unbounded_states_get_proven_reachable_bounds() -> None:
 
 
 def test_equal_boxes_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    import reluplan.bounds.reach as reach
+    import reluplan.bounds.reachability as reach
 
     calls = []
 

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from random_problems import random_problem
-from reluplan.check import Violation, check
-from reluplan.expression import Constraint, Scope, parse_constraints
-from reluplan.network import ReluNetwork
-from reluplan.piecewise import PiecewiseLinear
-from reluplan.problem import Problem, Variable
-from reluplan.simulate import Trajectory, simulate
-from reluplan.tolerance import TOLERANCE
+from reluplan.network.relu_network import ReluNetwork
+from reluplan.problem.check import Violation, check
+from reluplan.problem.expression import Constraint, Scope, parse_constraints
+from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.problem import Problem, Variable
+from reluplan.problem.rollout import Trajectory, simulate
+from reluplan.problem.tolerance import TOLERANCE
 
 HORIZON = 4
 STATES = (

@@ -24,13 +24,13 @@ from onnx import numpy_helper
 from rich.console import Console
 
 from random_problems import random_network
-from reluplan.check import check
 from reluplan.cli import main
-from reluplan.plan_file import read_plan
-from reluplan.problem import Problem
-from reluplan.progress import ProgressView
-from reluplan.run import Clock, Event
-from reluplan.simulate import simulate
+from reluplan.planning.run import Clock, Event
+from reluplan.problem.check import check
+from reluplan.problem.plan_file import read_plan
+from reluplan.problem.problem import Problem
+from reluplan.problem.rollout import simulate
+from reluplan.report.progress import ProgressView
 
 RESULT_KEYS = {
     "status", "reward", "bound", "absolute_gap", "gap", "max_violation", "horizon", "method", "solver", "seconds",
@@ -601,8 +601,8 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(
     def no_work(*_: object, **__: object) -> None:
         raise AssertionError("planned before looking at --out")
 
-    monkeypatch.setattr("reluplan.planner.plan", no_work)
-    monkeypatch.setattr("reluplan.planner.build_model", no_work)
+    monkeypatch.setattr("reluplan.planning.planner.plan", no_work)
+    monkeypatch.setattr("reluplan.planning.planner.build_model", no_work)
     file = earlier / "log.txt"
     assert_refused(command("plan", tank, "--out", file), [str(file), "is a file", "--out"])
     assert_refused(command("plan", tank, "--out", file / "run"), [str(file), "is a file", "--out"])

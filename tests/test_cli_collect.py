@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from reluplan.cli import main
-from reluplan.collect import collect
 from reluplan.data import names, read_transitions
+from reluplan.simulators.collect import collect
 from test_validate import PROBLEM, RDDL, SYSTEM
 
 SIMULATION_KEYS = {

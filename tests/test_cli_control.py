@@ -13,7 +13,7 @@ import pytest
 from reluplan.cli import main
 from reluplan.control import Controller
 from reluplan.control.rddl_agent import ControllerAgent
-from reluplan.problem import Problem
+from reluplan.problem.problem import Problem
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 RESERVOIR = EXAMPLES / "reservoir"

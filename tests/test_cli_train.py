@@ -18,8 +18,8 @@ import pytest
 
 from reluplan.cli.train import repeat_option
 from reluplan.data import write_transitions
-from reluplan.network import ReluNetwork
-from reluplan.problem import Problem
+from reluplan.network.relu_network import ReluNetwork
+from reluplan.problem.problem import Problem
 from test_cli import Command, command, launch
 from test_training import PROBLEM, tanks
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reluplan.collect import collect
 from reluplan.data import Transitions
 from reluplan.errors import InputError
+from reluplan.simulators.collect import collect
 
 SYSTEM = """
 STATES = {"level[a]": (0, 10), "level[b]": (0, 50)}

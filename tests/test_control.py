@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reluplan.check import check
 from reluplan.control import Controller, ControlReport, run_episode
 from reluplan.control.observe import observed_state
 from reluplan.control.ordered import OrderedSimulator
@@ -20,9 +19,10 @@ from reluplan.control.run import control_episodes, draw_starts
 from reluplan.control.shift import shifted_plan
 from reluplan.control.step_plan import PlanningOptions, plan_step
 from reluplan.errors import InputError
-from reluplan.planner import plan
-from reluplan.problem import Problem
-from reluplan.simulate import simulate
+from reluplan.planning.planner import plan
+from reluplan.problem.check import check
+from reluplan.problem.problem import Problem
+from reluplan.problem.rollout import simulate
 from reluplan.simulators import open_simulator
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

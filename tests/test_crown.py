@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from random_problems import random_network
 from reluplan.bounds.crown import CrownBounds, affine_upper_bounds, crown_bounds, unit_relaxation
 from reluplan.bounds.lp import bound_step
-from reluplan.network import ReluNetwork
+from reluplan.network.relu_network import ReluNetwork
 
 seeds = st.integers(0, 2**32 - 1)
 widths = st.lists(st.integers(1, 6), min_size=0, max_size=3)

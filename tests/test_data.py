@@ -21,7 +21,7 @@ from reluplan.data import Transitions, concatenate, data_report, read_transition
 from reluplan.data import write_transitions as write
 from reluplan.data.names import bracket_name, next_state_base, plain_name
 from reluplan.errors import InputError
-from reluplan.problem import Variable
+from reluplan.problem.problem import Variable
 from reluplan.report.data import print_data
 
 STATES, ACTIONS = ("level[a]", "speed"), ("push[a,b]",)

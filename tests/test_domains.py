@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from reluplan.collect import collect
-from reluplan.network import ReluNetwork
-from reluplan.planner import plan
-from reluplan.problem import Problem
-from reluplan.problem_file import read_variables
-from reluplan.simulate import simulate
+from reluplan.learning import TrainingSettings
+from reluplan.learning.train import train
+from reluplan.network.relu_network import ReluNetwork
+from reluplan.planning.planner import plan
+from reluplan.problem.file import read_variables
+from reluplan.problem.problem import Problem
+from reluplan.problem.rollout import simulate
 from reluplan.simulators import Simulator, open_simulator
-from reluplan.training import TrainingSettings
-from reluplan.training.train import train
-from reluplan.validate import validate
+from reluplan.simulators.collect import collect
+from reluplan.simulators.validate import validate
 
 Array = NDArray[np.float64]
 EXAMPLES = Path(__file__).parents[1] / "examples"

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from random_problems import random_function, random_network
-from reluplan.dynamics import compose_dynamics
-from reluplan.network import Array, ReluNetwork
-from reluplan.piecewise import PiecewiseLinear
-from reluplan.problem import Kind, Problem, Variable
+from reluplan.network.relu_network import Array, ReluNetwork
+from reluplan.problem.dynamics import compose_dynamics
+from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.problem import Kind, Problem, Variable
 
 quick = settings(deadline=None, max_examples=100)
 seeds = st.integers(0, 2**32 - 1)

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reluplan.errors import InputError
-from reluplan.expression import Constraint, Scope, parse_constraints, parse_expression, quote
+from reluplan.problem.expression import Constraint, Scope, parse_constraints, parse_expression, quote
 
 NAMES = ("x", "y", "rlevel[t1]", "flow[t1,t2]", "`odd name`", "x'", "rlevel[t1]'", "`odd name`'", "größe_2")
 CONSTANTS = {"target": 2.5, "low": -0.75}

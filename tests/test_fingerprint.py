@@ -13,11 +13,11 @@ import pytest
 
 from random_problems import random_network
 from reluplan.errors import InputError
-from reluplan.expression import Constraint
-from reluplan.fingerprint import fingerprint
-from reluplan.piecewise import PiecewiseLinear
 from reluplan.potentials.potential_set import PotentialSet
-from reluplan.problem import NOT_IN_FINGERPRINT, Problem, Variable
+from reluplan.problem.expression import Constraint
+from reluplan.problem.fingerprint import fingerprint
+from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.problem import NOT_IN_FINGERPRINT, Problem, Variable
 
 SILENT = {("Problem", "name"), ("Problem", "source"), ("Constraint", "text")}
 """What changes no plan at all; the other fields outside the fingerprint are compared by `require_fit`."""

@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 
 import brute_force
 from random_problems import random_function, random_network, random_problem
-from reluplan.bounds.reach import HorizonBounds, reachable_bounds
-from reluplan.check import check
+from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
 from reluplan.errors import InfeasibleError
-from reluplan.expression import Constraint
-from reluplan.network import ReluNetwork
-from reluplan.piecewise import PiecewiseLinear
-from reluplan.problem import Problem, Variable
-from reluplan.proofs import grid
-from reluplan.proofs.grid import grid_applies, grid_bound
-from reluplan.proofs.grid_cells import Grid
-from reluplan.proofs.grid_model import grid_model
-from reluplan.simulate import simulate
+from reluplan.network.relu_network import ReluNetwork
+from reluplan.problem.check import check
+from reluplan.problem.expression import Constraint
+from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.problem import Problem, Variable
+from reluplan.problem.rollout import simulate
+from reluplan.proofs.grid import value_function as grid
+from reluplan.proofs.grid.cells import Grid
+from reluplan.proofs.grid.model import grid_model
+from reluplan.proofs.grid.value_function import grid_applies, grid_bound
 
 seeds = st.integers(0, 2**32 - 1)
 

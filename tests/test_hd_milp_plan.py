@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-import reluplan.problem_writer
+import reluplan.problem.writer
 from reluplan.errors import InputError
-from reluplan.importers.hd_milp_plan import convert
-from reluplan.network import Array, ReluNetwork
-from reluplan.problem import Problem, Variable
-from reluplan.problem_writer import NetworkEntry, ProblemText, format_row, format_sum, number
+from reluplan.network.relu_network import Array, ReluNetwork
+from reluplan.problem.hd_milp_plan.convert import convert
+from reluplan.problem.problem import Problem, Variable
+from reluplan.problem.writer import NetworkEntry, ProblemText, format_row, format_sum, number
 
 INSTANCES = ("navigation_8x8", "navigation_10x10", "reservoir_3", "reservoir_4", "hvac_3", "hvac_6")
 NAVIGATION = INSTANCES[:2]
@@ -585,7 +585,7 @@ def test_an_output_folder_that_is_a_file(tmp_path: Path) -> None:
 
 
 def test_writer_doctests() -> None:
-    assert doctest.testmod(reluplan.problem_writer).failed == 0
+    assert doctest.testmod(reluplan.problem.writer).failed == 0
 
 
 @pytest.mark.parametrize("value", [0.0, -0.0, 10.0, -3.0, 0.1, 1e-5, 1e15, 1e300, -2.5e-310, 123456789.125, np.inf])

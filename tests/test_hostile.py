@@ -24,17 +24,17 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from reluplan.cli import main
-from reluplan.csv_names import escaped, unescaped
 from reluplan.data import Transitions, read_transitions, write_transitions
 from reluplan.data.columns import find_columns
 from reluplan.data.names import plain_name
-from reluplan.expression import SHOWN_VALUE
-from reluplan.importers import affine, onnx_read
-from reluplan.importers.affine import LARGEST_TENSOR
-from reluplan.network import ReluNetwork
-from reluplan.plan_file import plan_csv, read_plan
-from reluplan.problem import Problem
-from reluplan.simulate import simulate
+from reluplan.network import affine, onnx_read
+from reluplan.network.affine import LARGEST_TENSOR
+from reluplan.network.relu_network import ReluNetwork
+from reluplan.problem.csv_names import escaped, unescaped
+from reluplan.problem.expression import SHOWN_VALUE
+from reluplan.problem.plan_file import plan_csv, read_plan
+from reluplan.problem.problem import Problem
+from reluplan.problem.rollout import simulate
 
 TANK = """
 name = "tank"

@@ -12,26 +12,26 @@ from scipy import sparse
 
 from brute_force import optimum
 from random_problems import random_problem
-from reluplan.bounds.reach import reachable_bounds
+from reluplan.bounds.reachability import reachable_bounds
 from reluplan.errors import InfeasibleError, NoPlanExistsError
-from reluplan.methods import auto
-from reluplan.methods.bounding import looking_at_all_plans
-from reluplan.methods.options import PlanOptions
-from reluplan.milp.model import Model
-from reluplan.network import ReluNetwork
-from reluplan.piecewise import PiecewiseLinear
-from reluplan.planner import METHODS, plan
+from reluplan.network.relu_network import ReluNetwork
+from reluplan.optimisation.model import Model
+from reluplan.optimisation.solvers.base import SolveOptions, SolveStatus
+from reluplan.optimisation.solvers.highs import HighsSolver
+from reluplan.optimisation.workers.pool import WorkerPool
+from reluplan.planning import auto
+from reluplan.planning.bounding import looking_at_all_plans
+from reluplan.planning.options import PlanOptions
+from reluplan.planning.planner import METHODS, plan
+from reluplan.planning.run import Clock, Run
 from reluplan.potentials.compute import compute_potentials, reward_potentials
 from reluplan.potentials.domain import step_domain
 from reluplan.potentials.generate import PotentialSettings
 from reluplan.potentials.restrict import restrict_to_rewards
 from reluplan.potentials.subproblem import Subproblem
-from reluplan.problem import Problem, Variable
-from reluplan.proofs.knowledge import Knowledge
-from reluplan.run import Clock, Run
-from reluplan.solvers.base import SolveOptions, SolveStatus
-from reluplan.solvers.highs import HighsSolver
-from reluplan.solvers.pool import WorkerPool
+from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.problem import Problem, Variable
+from reluplan.proofs.proof_state import Knowledge
 
 
 def rounded_problem() -> Problem:

@@ -20,7 +20,7 @@ from random_problems import random_network
 from reluplan import Problem, plan
 from reluplan.errors import OutputError
 from reluplan.interrupts import Hold, held, interruptible, keeping_results
-from reluplan.plan_file import read_plan
+from reluplan.problem.plan_file import read_plan
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 
@@ -213,7 +213,7 @@ sys.meta_path.insert(0, Interrupter())
 
 
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
-@pytest.mark.parametrize("module", ["numpy", "reluplan.check", "numpy.linalg", "typer", "reluplan.cli.plan"])
+@pytest.mark.parametrize("module", ["numpy", "reluplan.problem.check", "numpy.linalg", "typer", "reluplan.cli.plan"])
 def test_a_signal_during_imports_is_one_line(tank: Path, tmp_path: Path, module: str, number: str) -> None:
     (tmp_path / "sitecustomize.py").write_text(INTERRUPTING_SITE)
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -226,7 +226,7 @@ def test_a_signal_during_imports_is_one_line(tank: Path, tmp_path: Path, module:
 def test_a_signal_while_a_command_imports_is_one_line(tank: Path, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(INTERRUPTING_SITE)
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    for module, number in (("reluplan.planner", "SIGINT"), ("highspy", "SIGTERM"), ("rich.live", "SIGINT")):
+    for module, number in (("reluplan.planning.planner", "SIGINT"), ("highspy", "SIGTERM"), ("rich.live", "SIGINT")):
         environment = {**os.environ, "PYTHONPATH": path, "INTERRUPT_AT": module, "INTERRUPT_BY": number}
         done = finish("plan", tank, "--out", tmp_path / "run", env=environment)
         assert done.stderr == "reluplan: interrupted before there was anything to keep\n"

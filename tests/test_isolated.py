@@ -18,11 +18,12 @@ import pytest
 
 from random_models import feasible_model, hard_model, infeasible_model, optimum, wide_model
 from reluplan.errors import InputError, MissingExtraError, SolverError
-from reluplan.solvers import SOLVER_NAMES, get_solver, isolated
-from reluplan.solvers.base import Progress, SolveOptions, Solver, SolveResult, SolveStatus
-from reluplan.solvers.isolated import IsolatedSolver
-from reluplan.solvers.isolated_worker import STOP
-from reluplan.solvers.pool import Job, WorkerPool
+from reluplan.optimisation.solvers import SOLVER_NAMES, get_solver
+from reluplan.optimisation.solvers.base import Progress, SolveOptions, Solver, SolveResult, SolveStatus
+from reluplan.optimisation.workers import isolated
+from reluplan.optimisation.workers.isolated import IsolatedSolver
+from reluplan.optimisation.workers.pool import Job, WorkerPool
+from reluplan.optimisation.workers.worker import STOP
 
 Child = subprocess.Popen[bytes]
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
@@ -154,8 +155,8 @@ _FORKING_SCRIPT = textwrap.dedent(
     import os, sys, threading
     sys.path.append(sys.argv[1])
     from random_models import wide_model
-    from reluplan.solvers import isolated
-    from reluplan.solvers.base import SolveOptions
+    from reluplan.optimisation.workers import isolated
+    from reluplan.optimisation.solvers.base import SolveOptions
 
     def solve(size=5):
         assert isolated.IsolatedSolver("highs").solve(wide_model(size), SolveOptions()).objective == float(size)
@@ -379,8 +380,8 @@ _ORPHANING_SCRIPT = textwrap.dedent(
     import os, signal, sys
     sys.path.append(sys.argv[1])
     from random_models import hard_model, wide_model
-    from reluplan.solvers import isolated
-    from reluplan.solvers.base import SolveOptions
+    from reluplan.optimisation.workers import isolated
+    from reluplan.optimisation.solvers.base import SolveOptions
 
     started = []
     start = isolated._start_child

@@ -19,31 +19,31 @@ from numpy.typing import NDArray
 from random_problems import random_network
 from reluplan import clock
 from reluplan.bounds.crown import crown_boxes
-from reluplan.bounds.reach import HorizonBounds, reachable_bounds
-from reluplan.bounds.spans import Span, cut_window
-from reluplan.bounds.sweep import sweep
-from reluplan.bounds.tighten import tighten_window
+from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
 from reluplan.clock import WorkClock
+from reluplan.encoding.unroll import unroll
+from reluplan.encoding.window import Span, cut_window
 from reluplan.errors import OutOfTimeError
-from reluplan.expression import Constraint
-from reluplan.milp.model import ModelBuilder
-from reluplan.milp.unroll import unroll
-from reluplan.piecewise import PiecewiseLinear
-from reluplan.planner import plan
+from reluplan.optimisation.model import ModelBuilder
+from reluplan.optimisation.persistent_lp import PersistentLp
+from reluplan.optimisation.workers.pool import WorkerPool
+from reluplan.planning.planner import plan
 from reluplan.potentials.compute import compute_potentials
 from reluplan.potentials.domain import step_domain
 from reluplan.potentials.generate import PotentialSettings
 from reluplan.potentials.restrict import restrict_to_rewards
-from reluplan.primal import search_plans
-from reluplan.problem import Problem, Variable
-from reluplan.proofs.costates import costates
-from reluplan.proofs.decomposition import Decomposition
-from reluplan.proofs.grid import grid_bound
-from reluplan.proofs.grid_pairs import MOST_OPERATIONS
-from reluplan.proofs.pieces import cut_pieces
-from reluplan.simulate import Trajectory, simulate
-from reluplan.solvers.lp import PersistentLp
-from reluplan.solvers.pool import WorkerPool
+from reluplan.problem.expression import Constraint
+from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.problem import Problem, Variable
+from reluplan.problem.rollout import Trajectory, simulate
+from reluplan.proofs.grid.pairs import MOST_OPERATIONS
+from reluplan.proofs.grid.value_function import grid_bound
+from reluplan.proofs.lagrangian.decomposition import Decomposition
+from reluplan.proofs.lagrangian.multipliers import costates
+from reluplan.proofs.lagrangian.subproblem import cut_pieces
+from reluplan.search import search_plans
+from reluplan.tightening.obbt_lp import tighten_window
+from reluplan.tightening.propagation import sweep
 
 Array = NDArray[np.float64]
 

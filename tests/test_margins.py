@@ -16,17 +16,17 @@ from scipy import sparse
 from random_models import feasible_model, optimum, random_model
 from random_problems import random_network
 from reluplan import Problem, plan
-from reluplan.check import check
-from reluplan.expression import Constraint
-from reluplan.milp.model import Model
-from reluplan.network import Layer, ReluNetwork
-from reluplan.piecewise import PiecewiseLinear
-from reluplan.problem import Variable
-from reluplan.simulate import Trajectory, simulate
-from reluplan.solvers import SOLVER_NAMES, get_solver
-from reluplan.solvers.base import SolveOptions, SolveStatus
-from reluplan.solvers.margin import bound_margin
-from reluplan.solvers.scaling import SMALLEST_COST, WIDE, scale_model
+from reluplan.network.relu_network import Layer, ReluNetwork
+from reluplan.optimisation.margin import bound_margin
+from reluplan.optimisation.model import Model
+from reluplan.optimisation.scaling import SMALLEST_COST, WIDE, scale_model
+from reluplan.optimisation.solvers import SOLVER_NAMES, get_solver
+from reluplan.optimisation.solvers.base import SolveOptions, SolveStatus
+from reluplan.problem.check import check
+from reluplan.problem.expression import Constraint
+from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.problem import Variable
+from reluplan.problem.rollout import Trajectory, simulate
 
 BUGS = Path(__file__).resolve().parents[2] / "shared" / "bugs"
 Array = NDArray[np.float64]

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from random_problems import random_function, random_network, random_problem
-from reluplan.bounds.reach import HorizonBounds, reachable_bounds
-from reluplan.check import check
+from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
+from reluplan.encoding.cuts import add_ideal_cuts
+from reluplan.encoding.unroll import PlanModel, unroll
 from reluplan.errors import InfeasibleError, InputError
-from reluplan.milp.ideal_cuts import add_ideal_cuts
-from reluplan.milp.model import Model, ModelBuilder
-from reluplan.milp.piecewise import PiecewiseEncoder, Side
-from reluplan.milp.unroll import PlanModel, unroll
-from reluplan.piecewise import PiecewiseLinear
-from reluplan.problem import Problem, Variable
-from reluplan.simulate import simulate
-from reluplan.solvers.base import SolveOptions, SolveStatus
-from reluplan.solvers.highs import HighsSolver
+from reluplan.optimisation.model import Model, ModelBuilder
+from reluplan.optimisation.piecewise_rows import PiecewiseEncoder, Side
+from reluplan.optimisation.solvers.base import SolveOptions, SolveStatus
+from reluplan.optimisation.solvers.highs import HighsSolver
+from reluplan.problem.check import check
+from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.problem import Problem, Variable
+from reluplan.problem.rollout import simulate
 
 Array = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)

@@ -11,18 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reluplan.expression import DEEPEST, Scope, parse_constraints, parse_expression
-from reluplan.milp.model import ModelBuilder
-from reluplan.milp.piecewise import PiecewiseEncoder, Side
-from reluplan.piecewise import Array, MaxTerm, PiecewiseLinear
-from reluplan.planner import build_model
-from reluplan.primal.decisions import Decisions
-from reluplan.primal.linearise import linearise
-from reluplan.primal.local_model import LocalSettings, local_model
-from reluplan.primal.slopes import largest_slope, value_and_slope
-from reluplan.problem import Problem
-from reluplan.proofs.grid_model import grid_model
-from reluplan.simulate import simulate
+from reluplan.optimisation.model import ModelBuilder
+from reluplan.optimisation.piecewise_rows import PiecewiseEncoder, Side
+from reluplan.planning.planner import build_model
+from reluplan.problem.expression import DEEPEST, Scope, parse_constraints, parse_expression
+from reluplan.problem.piecewise import Array, MaxTerm, PiecewiseLinear
+from reluplan.problem.problem import Problem
+from reluplan.problem.rollout import simulate
+from reluplan.proofs.grid.model import grid_model
+from reluplan.search.decisions import Decisions
+from reluplan.search.linearise import linearise
+from reluplan.search.local_model import LocalSettings, local_model
+from reluplan.search.slopes import largest_slope, value_and_slope
 
 SCOPE = Scope({"x": 0, "y": 1}, {}, 2)
 GRID = np.stack(np.meshgrid(np.linspace(-9.0, 9.0, 37), np.linspace(-2.0, 2.0, 5)), axis=-1).reshape(-1, 2)

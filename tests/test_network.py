@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import reluplan.network
+import reluplan.network.relu_network
 from reluplan.errors import InputError
-from reluplan.network import Array, Layer, ReluNetwork
+from reluplan.network.relu_network import Array, Layer, ReluNetwork
 
 widths = st.lists(st.integers(1, 4), min_size=0, max_size=4)
 seeds = st.integers(0, 2**32 - 1)
@@ -152,4 +152,4 @@ def test_wrong_number_of_inputs_is_refused() -> None:
 
 
 def test_examples_in_the_docstrings_are_true() -> None:
-    assert doctest.testmod(reluplan.network).failed == 0
+    assert doctest.testmod(reluplan.network.relu_network).failed == 0

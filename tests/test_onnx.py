@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from reluplan.errors import InputError
-from reluplan.importers.onnx import read_onnx, write_onnx
-from reluplan.network import Array, Layer, ReluNetwork
+from reluplan.network.onnx import read_onnx, write_onnx
+from reluplan.network.relu_network import Array, Layer, ReluNetwork
 
 Shape = Sequence[int | str] | None
 RNG = np.random.default_rng(7)
@@ -336,7 +336,7 @@ def test_operator_agrees_with_onnxruntime(graph: Graph, tmp_path: Path) -> None:
 
 
 def test_every_supported_operator_is_tested() -> None:
-    from reluplan.importers.onnx_operators import OPERATORS
+    from reluplan.network.onnx_operators import OPERATORS
 
     assert {entry.op_type for graph in GRAPHS.values() for entry in graph.nodes} == {*OPERATORS, "Relu"}
 

@@ -15,33 +15,33 @@ from numpy.typing import NDArray
 
 from brute_force import optimum
 from random_problems import random_problem
-from reluplan.bounds.reach import HorizonBounds, reachable_bounds
-from reluplan.bounds.spans import Span, narrow, window_hull
-from reluplan.bounds.tighten import tighten_window
-from reluplan.check import check
+from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
+from reluplan.encoding.extract import extract
+from reluplan.encoding.unroll import unroll
+from reluplan.encoding.window import Span, narrow, window_hull
 from reluplan.errors import InfeasibleError
-from reluplan.milp.model import Index, ModelBuilder
-from reluplan.milp.unroll import unroll
-from reluplan.network import ReluNetwork
-from reluplan.piecewise import PiecewiseLinear
-from reluplan.polish import extract
-from reluplan.problem import Problem, Variable
-from reluplan.proofs import by_pieces
-from reluplan.proofs.by_boxes import BoxProof
-from reluplan.proofs.by_pieces import PieceProof
-from reluplan.proofs.costates import costates
-from reluplan.proofs.decomposition import Decomposition
-from reluplan.proofs.kinks import add_kinks, features
-from reluplan.proofs.knowledge import Knowledge
-from reluplan.proofs.partition import Budget, partition, resting_steps
-from reluplan.proofs.pieces import cut_piece, cut_pieces
-from reluplan.proofs.rest import value_rest
-from reluplan.proofs.windows import plan_window, plan_windows
-from reluplan.run import Clock, Run
-from reluplan.simulate import Trajectory, simulate
-from reluplan.solvers.base import SolveOptions
-from reluplan.solvers.highs import HighsSolver
-from reluplan.solvers.pool import WorkerPool
+from reluplan.network.relu_network import ReluNetwork
+from reluplan.optimisation.model import Index, ModelBuilder
+from reluplan.optimisation.solvers.base import SolveOptions
+from reluplan.optimisation.solvers.highs import HighsSolver
+from reluplan.optimisation.workers.pool import WorkerPool
+from reluplan.planning.run import Clock, Run
+from reluplan.problem.check import check
+from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.problem import Problem, Variable
+from reluplan.problem.rollout import Trajectory, simulate
+from reluplan.proofs.interval import BoxProof
+from reluplan.proofs.lagrangian import proof as by_pieces
+from reluplan.proofs.lagrangian.decomposition import Decomposition
+from reluplan.proofs.lagrangian.hinges import add_kinks, features
+from reluplan.proofs.lagrangian.multipliers import costates
+from reluplan.proofs.lagrangian.partition import Budget, partition, resting_steps
+from reluplan.proofs.lagrangian.proof import PieceProof
+from reluplan.proofs.lagrangian.samples import plan_window, plan_windows
+from reluplan.proofs.lagrangian.steady_state import value_rest
+from reluplan.proofs.lagrangian.subproblem import cut_piece, cut_pieces
+from reluplan.proofs.proof_state import Knowledge
+from reluplan.tightening.obbt_lp import tighten_window
 
 Array = NDArray[np.float64]
 

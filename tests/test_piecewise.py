@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from random_problems import random_function
-from reluplan.piecewise import Array, MaxTerm, PiecewiseLinear
+from reluplan.problem.piecewise import Array, MaxTerm, PiecewiseLinear
 
 WIDTH = 4
 quick = settings(deadline=None, max_examples=150)

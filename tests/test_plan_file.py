@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reluplan.errors import InputError
-from reluplan.plan_file import StoredPlan, plan_csv, read_plan
-from reluplan.problem import Problem
-from reluplan.simulate import Trajectory, simulate
+from reluplan.problem.plan_file import StoredPlan, plan_csv, read_plan
+from reluplan.problem.problem import Problem
+from reluplan.problem.rollout import Trajectory, simulate
 
 TEXT = """
 horizon = 3

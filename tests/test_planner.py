@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 
 from brute_force import optimum
 from random_problems import random_network, random_problem
-from reluplan.check import check
+from reluplan.encoding.extract import extract, repairs
+from reluplan.encoding.unroll import PlanModel
 from reluplan.errors import InputError, SolverError
-from reluplan.expression import Constraint
-from reluplan.milp.unroll import PlanModel
-from reluplan.network import ReluNetwork
-from reluplan.piecewise import PiecewiseLinear
-from reluplan.planner import plan
-from reluplan.polish import extract, repairs
-from reluplan.problem import Problem, Variable
-from reluplan.run import Clock, Event, Run
-from reluplan.simulate import simulate
-from reluplan.solvers import SOLVER_NAMES
-from reluplan.tolerance import TOLERANCE
+from reluplan.network.relu_network import ReluNetwork
+from reluplan.optimisation.solvers import SOLVER_NAMES
+from reluplan.planning.planner import plan
+from reluplan.planning.run import Clock, Event, Run
+from reluplan.problem.check import check
+from reluplan.problem.expression import Constraint
+from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.problem import Problem, Variable
+from reluplan.problem.rollout import simulate
+from reluplan.problem.tolerance import TOLERANCE
 
 GAP = 1e-5
 
@@ -116,7 +116,7 @@ def test_ties_of_rounded_states_are_settled_by_the_simulation(solver: str) -> No
 
 
 def plan_model_of(problem: Problem) -> PlanModel:
-    from reluplan.planner import build_model
+    from reluplan.planning.planner import build_model
 
     return build_model(problem)
 
@@ -181,7 +181,7 @@ def test_an_interrupt_during_bounds_leaves_an_honest_result(monkeypatch: pytest.
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("reluplan.methods.bounding.reachable_bounds", stop)
+    monkeypatch.setattr("reluplan.planning.bounding.reachable_bounds", stop)
     result = plan(rounding_problem())
     assert result.status == "no_plan"
     assert result.bound is None
@@ -293,7 +293,7 @@ def test_a_plan_survives_an_error_after_it(monkeypatch: pytest.MonkeyPatch) -> N
     def fail(*_: object) -> None:
         raise SolverError("the solver broke")
 
-    monkeypatch.setattr("reluplan.methods.whole_model._finish", fail)
+    monkeypatch.setattr("reluplan.planning.whole_model._finish", fail)
     result = plan(rounding_problem())
     assert result.trajectory is not None
     assert any("the solver broke" in note for note in result.fields["notes"])

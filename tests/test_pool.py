@@ -12,9 +12,9 @@ import pytest
 
 from random_models import feasible_model, hard_model, optimum
 from reluplan.errors import SolverError
-from reluplan.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus
-from reluplan.solvers.isolated import Child
-from reluplan.solvers.pool import Job, WorkerPool
+from reluplan.optimisation.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus
+from reluplan.optimisation.workers.isolated import Child
+from reluplan.optimisation.workers.pool import Job, WorkerPool
 
 
 def test_results_come_in_order_from_processes_that_stay() -> None:

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from brute_force import Region, _pieces, _require, _round, optimum
 from random_problems import random_problem
-from reluplan.bounds.reach import reachable_bounds
+from reluplan.bounds.reachability import reachable_bounds
+from reluplan.encoding.unroll import unroll
 from reluplan.errors import InfeasibleError, InputError, NumericalError
-from reluplan.expression import Constraint
-from reluplan.milp.unroll import unroll
-from reluplan.network import ReluNetwork
-from reluplan.piecewise import PiecewiseLinear
-from reluplan.planner import plan
+from reluplan.network.relu_network import ReluNetwork
+from reluplan.optimisation.solvers.base import SolveOptions
+from reluplan.optimisation.solvers.highs import HighsSolver
+from reluplan.planning.planner import plan
 from reluplan.potentials.compute import compute_potentials, reward_potentials
 from reluplan.potentials.domain import StepDomain, step_domain
 from reluplan.potentials.features import PatternFeatures
@@ -30,10 +30,10 @@ from reluplan.potentials.master import solve_master
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.potentials.potentials import RewardPotentials
 from reluplan.potentials.strengthen import StrengtheningRows
-from reluplan.problem import Problem, Variable
-from reluplan.simulate import simulate
-from reluplan.solvers.base import SolveOptions
-from reluplan.solvers.highs import HighsSolver
+from reluplan.problem.expression import Constraint
+from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.problem import Problem, Variable
+from reluplan.problem.rollout import simulate
 
 Array = NDArray[np.float64]
 Entries = NDArray[np.int8]

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from reluplan.bounds.reach import reachable_bounds
+from reluplan.bounds.reachability import reachable_bounds
 from reluplan.potentials.anneal import Annealing
 from reluplan.potentials.compute import compute_potentials
 from reluplan.potentials.enumeration import enumerate_patterns, neighbours

@@ -14,24 +14,24 @@ from numpy.typing import NDArray
 
 from brute_force import optimum
 from random_problems import random_problem
-from reluplan.check import check
-from reluplan.expression import Constraint
-from reluplan.network import Layer, ReluNetwork
-from reluplan.piecewise import PiecewiseLinear
-from reluplan.primal import search_plans
-from reluplan.primal.box import search_box
-from reluplan.primal.context import Context
-from reluplan.primal.decisions import Decisions
-from reluplan.primal.grid import Grid
-from reluplan.primal.improve import climb
-from reluplan.primal.linearise import linearise
-from reluplan.primal.merit import Merit
-from reluplan.primal.methods import plan_ahead
-from reluplan.primal.rollout import roll_out
-from reluplan.primal.windows import cut_out, splice, window_context
-from reluplan.problem import Problem, Variable
-from reluplan.run import Clock, Run
-from reluplan.simulate import Trajectory, simulate
+from reluplan.network.relu_network import Layer, ReluNetwork
+from reluplan.planning.run import Clock, Run
+from reluplan.problem.check import check
+from reluplan.problem.expression import Constraint
+from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.problem import Problem, Variable
+from reluplan.problem.rollout import Trajectory, simulate
+from reluplan.search import search_plans
+from reluplan.search.batch import roll_out
+from reluplan.search.box import search_box
+from reluplan.search.context import Context
+from reluplan.search.decisions import Decisions
+from reluplan.search.dynamic_programming import Grid
+from reluplan.search.improve import climb
+from reluplan.search.linearise import linearise
+from reluplan.search.merit import Merit
+from reluplan.search.methods import plan_ahead
+from reluplan.search.windows import cut_out, splice, window_context
 
 Array = NDArray[np.float64]
 TANKS = Path("examples/tanks/problem.toml")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from random_problems import random_network
 from reluplan.errors import InputError
-from reluplan.problem import Kind, Problem, Variable
-from reluplan.problem_writer import ProblemText
+from reluplan.problem.problem import Kind, Problem, Variable
+from reluplan.problem.writer import ProblemText
 
 COMPLETE = """
 name = "two tanks"

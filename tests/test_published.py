@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from reluplan.check import check
-from reluplan.importers.hd_milp_plan import convert
-from reluplan.planner import plan
-from reluplan.problem import Problem
+from reluplan.planning.planner import plan
+from reluplan.problem.check import check
+from reluplan.problem.hd_milp_plan.convert import convert
+from reluplan.problem.problem import Problem
 
 GAP = 5e-6
 HORIZONS = {

@@ -12,17 +12,17 @@ import pytest
 
 from brute_force import optimum
 from random_problems import random_problem
-from reluplan.bounds.reach import reachable_bounds
+from reluplan.bounds.reachability import reachable_bounds
 from reluplan.errors import InputError
-from reluplan.expression import Constraint
-from reluplan.piecewise import PiecewiseLinear
-from reluplan.planner import plan
+from reluplan.planning.planner import plan
 from reluplan.potentials.compute import compute_potentials, reward_potentials
 from reluplan.potentials.domain import step_domain
 from reluplan.potentials.generate import PotentialSettings
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.potentials.reprove import reprove
-from reluplan.problem import Problem
+from reluplan.problem.expression import Constraint
+from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.problem import Problem
 from test_infeasible_claims import bugs_folder
 from test_potentials import assert_valid, feasible_patterns, jumping_problem, small_problem
 

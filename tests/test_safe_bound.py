@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from random_models import optimum, random_model
-from reluplan.milp.model import Model
-from reluplan.solvers.adapter import import_solver
-from reluplan.solvers.safe import highs_row_duals, safe_upper_bound, safe_upper_bound_of_arrays
+from reluplan.optimisation.model import Model
+from reluplan.optimisation.safe_bound import highs_row_duals, safe_upper_bound, safe_upper_bound_of_arrays
+from reluplan.optimisation.solvers.adapter import import_solver
 
 Array = NDArray[np.float64]
 seeds = st.integers(0, 100_000)

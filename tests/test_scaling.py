@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from random_models import Array, feasible_model, in_other_units, optimum, random_model
-from reluplan.milp.model import Model
-from reluplan.solvers import SOLVER_NAMES, get_solver
-from reluplan.solvers.base import Progress, SolveOptions, SolveStatus
-from reluplan.solvers.scaling import column_sizes, row_sizes, scale_model, widen
+from reluplan.optimisation.model import Model
+from reluplan.optimisation.scaling import column_sizes, row_sizes, scale_model, widen
+from reluplan.optimisation.solvers import SOLVER_NAMES, get_solver
+from reluplan.optimisation.solvers.base import Progress, SolveOptions, SolveStatus
 
 seeds = st.integers(0, 100_000)
 

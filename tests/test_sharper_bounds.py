@@ -13,25 +13,25 @@ from hypothesis import strategies as st
 from brute_force import optimum
 from random_problems import random_network, random_problem
 from reluplan.bounds.lp import bound_step
-from reluplan.bounds.reach import HorizonBounds, reachable_bounds
-from reluplan.bounds.sharpen import sharpen
-from reluplan.bounds.spans import Span, copied, equal_steps, windows_ending_at
-from reluplan.bounds.sweep import sweep
-from reluplan.bounds.witnesses import find_witnesses
-from reluplan.check import check
+from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
+from reluplan.encoding.window import Span, copied, equal_steps, windows_ending_at
 from reluplan.errors import InfeasibleError
-from reluplan.expression import Constraint
-from reluplan.milp.model import Array, Index
-from reluplan.network import ReluNetwork
-from reluplan.piecewise import PiecewiseLinear
-from reluplan.problem import Problem, Variable
-from reluplan.proofs.by_boxes import BoxProof
-from reluplan.proofs.by_steps import StepProof
-from reluplan.proofs.knowledge import Knowledge
-from reluplan.run import Clock, Run
-from reluplan.simulate import Trajectory, simulate
-from reluplan.solvers.lp import PersistentLp
-from reluplan.solvers.pool import WorkerPool
+from reluplan.network.relu_network import ReluNetwork
+from reluplan.optimisation.model import Array, Index
+from reluplan.optimisation.persistent_lp import PersistentLp
+from reluplan.optimisation.workers.pool import WorkerPool
+from reluplan.planning.run import Clock, Run
+from reluplan.problem.check import check
+from reluplan.problem.expression import Constraint
+from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.problem import Problem, Variable
+from reluplan.problem.rollout import Trajectory, simulate
+from reluplan.proofs.interval import BoxProof
+from reluplan.proofs.proof_state import Knowledge
+from reluplan.proofs.single_steps import StepProof
+from reluplan.tightening.obbt_milp import sharpen
+from reluplan.tightening.propagation import sweep
+from reluplan.tightening.witnesses import find_witnesses
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -24,12 +24,12 @@ from random_models import (
     wide_model,
 )
 from reluplan.errors import InputError, MissingExtraError, SolverError
-from reluplan.milp.model import Model
-from reluplan.solvers import SOLVER_NAMES, get_solver
-from reluplan.solvers.adapter import Adapter, Ending, Verdict, conclude, status_of
-from reluplan.solvers.base import Progress, SolveOptions, Solver, SolveResult, SolveStatus
-from reluplan.solvers.highs import HighsSolver
-from reluplan.solvers.monitor import Monitor
+from reluplan.optimisation.model import Model
+from reluplan.optimisation.solvers import SOLVER_NAMES, get_solver
+from reluplan.optimisation.solvers.adapter import Adapter, Ending, Verdict, conclude, status_of
+from reluplan.optimisation.solvers.base import Progress, SolveOptions, Solver, SolveResult, SolveStatus
+from reluplan.optimisation.solvers.highs import HighsSolver
+from reluplan.optimisation.solvers.monitor import Monitor
 
 TOLERANCE = 1e-6
 

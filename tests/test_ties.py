@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from random_problems import random_network
 from reluplan import Problem, plan, simulate
-from reluplan.bounds.reach import rounded_box
-from reluplan.check import check
-from reluplan.result import PlanResult
+from reluplan.bounds.reachability import rounded_box
+from reluplan.planning.result import PlanResult
+from reluplan.problem.check import check
 
 METHODS = ("auto", "base", "potentials")
 KINDS = {"integer": "[-5, 5]", "boolean": "[0, 1]"}

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reluplan import Problem, plan, simulate
-from reluplan.check import check
-from reluplan.tolerance import TOLERANCE, tolerance_for
+from reluplan.problem.check import check
+from reluplan.problem.tolerance import TOLERANCE, tolerance_for
 
 
 @given(size=st.floats(1e-30, 1e30))

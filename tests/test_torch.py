@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from reluplan.errors import InputError, MissingExtraError
-from reluplan.importers.onnx import read_onnx
-from reluplan.importers.torch import from_torch
-from reluplan.network import Array, ReluNetwork
+from reluplan.network.onnx import read_onnx
+from reluplan.network.relu_network import Array, ReluNetwork
+from reluplan.network.torch import from_torch
 
 torch = pytest.importorskip("torch", reason="PyTorch is an optional package")
 nn = torch.nn
@@ -218,8 +218,8 @@ def test_networks_and_onnx_files_do_not_import_torch(tmp_path: Path) -> None:
     path = tmp_path / "network.onnx"
     ReluNetwork.sequential([[[1.0], [-1.0]], [[1.0, 1.0]]], [[0.0, 0.0], [0.0]]).save(path)
     script = (
-        "import sys, reluplan.network, reluplan.importers.torch\n"
-        "network = reluplan.network.ReluNetwork.load(sys.argv[1])\n"
+        "import sys, reluplan.network.relu_network, reluplan.network.torch\n"
+        "network = reluplan.network.relu_network.ReluNetwork.load(sys.argv[1])\n"
         "assert network.forward([-3.0]) == 3.0\n"
         "sys.exit('torch' in sys.modules)\n"
     )

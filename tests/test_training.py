@@ -23,24 +23,24 @@ from random_problems import random_network
 from reluplan import train
 from reluplan.data.transitions import Transitions
 from reluplan.errors import InputError
-from reluplan.network import Layer, ReluNetwork
-from reluplan.problem import Variable
-from reluplan.problem_file import load_problem, read_variables
-from reluplan.training import TrainingSettings
-from reluplan.training import train as train_module
-from reluplan.training.compact import compact
-from reluplan.training.dense_net import DenseNet
-from reluplan.training.errors import state_errors
-from reluplan.training.exchange import exchange_units
-from reluplan.training.learning_data import learning_data
-from reluplan.training.objective import instability
-from reluplan.training.planning_cost import unstable_in_box, unstable_in_problem
-from reluplan.training.predictor import Predictor
-from reluplan.training.prune import prune_share
-from reluplan.training.report import CurvePoint
-from reluplan.training.rollout import roll_out, rollout_errors
-from reluplan.training.scaling import Scaling, fold
-from reluplan.training.split import split_transitions
+from reluplan.learning import TrainingSettings
+from reluplan.learning import train as train_module
+from reluplan.learning.compact import compact
+from reluplan.learning.dense_net import DenseNet
+from reluplan.learning.errors import state_errors
+from reluplan.learning.exchange import exchange_units
+from reluplan.learning.learning_data import learning_data
+from reluplan.learning.objective import instability
+from reluplan.learning.planning_cost import unstable_in_box, unstable_in_problem
+from reluplan.learning.predictor import Predictor
+from reluplan.learning.prune import prune_share
+from reluplan.learning.report import CurvePoint
+from reluplan.learning.rollout import roll_out, rollout_errors
+from reluplan.learning.scaling import Scaling, fold
+from reluplan.learning.split import split_transitions
+from reluplan.network.relu_network import Layer, ReluNetwork
+from reluplan.problem.file import load_problem, read_variables
+from reluplan.problem.problem import Variable
 
 Array = NDArray[np.float64]
 QUICK = TrainingSettings(hidden=(6,), epochs=30, polish=60)
@@ -497,5 +497,5 @@ def test_the_example_of_train_runs() -> None:
 
 
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
-    code = "import sys, reluplan, reluplan.training, reluplan.cli; assert reluplan.train and 'torch' not in sys.modules"
+    code = "import sys, reluplan, reluplan.learning, reluplan.cli; assert reluplan.train and 'torch' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from reluplan.errors import InputError
-from reluplan.problem import Problem
+from reluplan.problem.problem import Problem
+from reluplan.problem.rollout import Trajectory, simulate
 from reluplan.report.simulation import plot_drift, print_validation
-from reluplan.simulate import Trajectory, simulate
 from reluplan.simulators import open_simulator
-from reluplan.validate import ValidationReport, validate
+from reluplan.simulators.validate import ValidationReport, validate
 
 PROBLEM = """
 name = "tanks"

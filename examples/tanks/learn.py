@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from reluplan.network import Layer, ReluNetwork
+from reluplan.network.relu_network import Layer, ReluNetwork
 
 CAPACITY = np.array([100.0, 200.0])
 RAIN = np.array([5.0, 10.0])

@@ -10,20 +10,20 @@ from reluplan.startup import leave_quietly_if_command
 
 leave_quietly_if_command()  # before the imports that take their time
 
-from reluplan.check import CheckReport, check  # noqa: E402
 from reluplan.errors import InfeasibleError, InputError, ReluplanError, SolverError  # noqa: E402
-from reluplan.network import ReluNetwork  # noqa: E402
-from reluplan.problem import Problem  # noqa: E402
-from reluplan.simulate import Trajectory, simulate  # noqa: E402
+from reluplan.network.relu_network import ReluNetwork  # noqa: E402
+from reluplan.problem.check import CheckReport, check  # noqa: E402
+from reluplan.problem.problem import Problem  # noqa: E402
+from reluplan.problem.rollout import Trajectory, simulate  # noqa: E402
 
 if TYPE_CHECKING:
-    from reluplan.planner import plan
+    from reluplan.learning.report import TrainingResult
+    from reluplan.learning.settings import TrainingSettings
+    from reluplan.learning.train import train
+    from reluplan.planning.planner import plan
+    from reluplan.planning.result import PlanResult
     from reluplan.potentials.compute import reward_potentials
     from reluplan.potentials.potential_set import PotentialSet
-    from reluplan.result import PlanResult
-    from reluplan.training.report import TrainingResult
-    from reluplan.training.settings import TrainingSettings
-    from reluplan.training.train import train
 
 __all__ = [
     "CheckReport",
@@ -46,13 +46,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "PlanResult": "reluplan.result",
+    "PlanResult": "reluplan.planning.result",
     "PotentialSet": "reluplan.potentials.potential_set",
-    "plan": "reluplan.planner",
+    "plan": "reluplan.planning.planner",
     "reward_potentials": "reluplan.potentials.compute",
-    "TrainingResult": "reluplan.training.report",
-    "TrainingSettings": "reluplan.training.settings",
-    "train": "reluplan.training.train",
+    "TrainingResult": "reluplan.learning.report",
+    "TrainingSettings": "reluplan.learning.settings",
+    "train": "reluplan.learning.train",
 }
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from reluplan import clock
 from reluplan.bounds.interval import ROUNDOFF, intersect, round_outward
-from reluplan.network import Layer, ReluNetwork
+from reluplan.network.relu_network import Layer, ReluNetwork
 
 Array = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.errors import InfeasibleError
-from reluplan.network import Layer
+from reluplan.network.relu_network import Layer
 
 Array = NDArray[np.float64]
 

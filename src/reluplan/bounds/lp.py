@@ -12,11 +12,11 @@ from reluplan import clock
 from reluplan.bounds.crown import crown_boxes
 from reluplan.bounds.interval import intersect, layer_interval, round_outward
 from reluplan.errors import InfeasibleError
-from reluplan.expression import Constraint
-from reluplan.milp.model import ModelBuilder
-from reluplan.milp.piecewise import PiecewiseEncoder
-from reluplan.network import Layer, ReluNetwork
-from reluplan.solvers.lp import PersistentLp
+from reluplan.network.relu_network import Layer, ReluNetwork
+from reluplan.optimisation.model import ModelBuilder
+from reluplan.optimisation.persistent_lp import PersistentLp
+from reluplan.optimisation.piecewise_rows import PiecewiseEncoder
+from reluplan.problem.expression import Constraint
 
 Array = NDArray[np.float64]
 

@@ -13,9 +13,9 @@ from reluplan.cli.shared import HorizonOption, JsonOption, ProblemArgument, Quie
 from reluplan.errors import InputError
 
 if TYPE_CHECKING:
-    from reluplan.problem import Problem
-    from reluplan.simulate import Trajectory
-    from reluplan.validate import ValidationReport
+    from reluplan.problem.problem import Problem
+    from reluplan.problem.rollout import Trajectory
+    from reluplan.simulators.validate import ValidationReport
 
 
 @app.command(epilog="Exit codes: 0 the plan is valid and its files are right, 3 one of them is not, 4 bad input.")
@@ -47,13 +47,13 @@ def check(
 
     With --simulator, run it in the true system as well: what it earns there, how far the states drift, what it breaks.
     """
-    from reluplan.check import check as check_plan
-    from reluplan.plan_file import read_plan
-    from reluplan.problem import Problem
-    from reluplan.referee import disagreements, read_result
+    from reluplan.planning.referee import disagreements, read_result
+    from reluplan.problem.check import check as check_plan
+    from reluplan.problem.plan_file import read_plan
+    from reluplan.problem.problem import Problem
+    from reluplan.problem.rollout import simulate
     from reluplan.report import check_record, print_check
     from reluplan.report.terminal import print_disagreements
-    from reluplan.simulate import simulate
 
     _check_options(simulator, instance, plot)
     loaded = replace(Problem.load(problem), tie_distance=0.0)  # a plan may be as close to a tie as exactness allows
@@ -97,7 +97,7 @@ def _validate(
 ) -> ValidationReport:
     from reluplan.report.simulation import plot_drift
     from reluplan.simulators.open import open_simulator
-    from reluplan.validate import validate
+    from reluplan.simulators.validate import validate
 
     system = open_simulator(simulator, instance)
     report = validate(problem, trajectory, system, seed)

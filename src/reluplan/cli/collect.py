@@ -18,9 +18,9 @@ from reluplan.cli.shared import JsonOption, QuietOption, app, check_writable, sh
 from reluplan.interrupts import keeping_results
 
 if TYPE_CHECKING:
-    from reluplan.collect import OnEpisode
-    from reluplan.problem import Variable
+    from reluplan.problem.problem import Variable
     from reluplan.simulators.base import Simulator
+    from reluplan.simulators.collect import OnEpisode
 
 STEPS_PER_PROCESS = 2000
 """Fewer steps than this are done before another process has started."""
@@ -58,10 +58,10 @@ def collect(
     as_json: JsonOption = False,
 ) -> int:
     """Collect transitions from a simulator with exploring actions."""
-    from reluplan.collect import Collection, Collector, run_collection
     from reluplan.data.quality import data_report
     from reluplan.data.write import check_data_ending, write_transitions
     from reluplan.report.data import print_data
+    from reluplan.simulators.collect import Collection, Collector, run_collection
 
     began = time.monotonic()
     check_data_ending(out)
@@ -91,15 +91,15 @@ def collect(
 
 
 def _worthwhile(steps: int) -> int:
-    from reluplan.planner import available_cores
+    from reluplan.planning.planner import available_cores
 
     return max(1, min(available_cores(), math.ceil(steps / STEPS_PER_PROCESS)))
 
 
 def _variables(simulator: Simulator, problem: Path | None) -> list[Variable]:
     """The declared bounds: the problem's, or the simulator's own."""
-    from reluplan.problem import Variable
-    from reluplan.problem_file import read_variables
+    from reluplan.problem.file import read_variables
+    from reluplan.problem.problem import Variable
 
     if problem is not None:
         table = read_variables(problem)

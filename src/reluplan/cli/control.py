@@ -17,7 +17,7 @@ from reluplan.cli.shared import (
     showing,
 )
 from reluplan.interrupts import keeping_results
-from reluplan.run import Clock
+from reluplan.planning.run import Clock
 
 
 @app.command(epilog="Exit codes: 0 done, 3 interrupted before the first episode ended, 4 bad input.")
@@ -57,8 +57,8 @@ def control(
     from reluplan.control.ordered import OrderedSimulator
     from reluplan.control.report import print_report, require_ending
     from reluplan.control.run import control_episodes, tell_steps
-    from reluplan.problem import Problem
-    from reluplan.progress import ProgressView
+    from reluplan.problem.problem import Problem
+    from reluplan.report.progress import ProgressView
     from reluplan.simulators import open_simulator
 
     loaded = Problem.load(problem)

@@ -32,7 +32,7 @@ def convert(
     as_json: JsonOption = False,
 ) -> int:
     """Turn HD-MILP-Plan text files into a problem file."""
-    from reluplan.importers.hd_milp_plan import convert as convert_files
+    from reluplan.problem.hd_milp_plan.convert import convert as convert_files
 
     path = convert_files(folder, name, out, action_bounds, example or (), horizon)
     if as_json:

@@ -21,9 +21,9 @@ def export(
     as_json: JsonOption = False,
 ) -> int:
     """Write the planning model as an MPS or LP file."""
-    from reluplan.milp.export import export_model
-    from reluplan.planner import build_model
-    from reluplan.problem import Problem
+    from reluplan.optimisation.export import export_model
+    from reluplan.planning.planner import build_model
+    from reluplan.problem.problem import Problem
 
     loaded = Problem.load(problem)
     check_writable(out.parent)

@@ -22,11 +22,11 @@ from reluplan.cli.shared import (
 from reluplan.clock import command_started
 from reluplan.errors import InputError
 from reluplan.interrupts import keeping_results
-from reluplan.run import Clock, Event
+from reluplan.planning.run import Clock, Event
 
 if TYPE_CHECKING:
     from reluplan.potentials.potential_set import PotentialSet
-    from reluplan.problem import Problem
+    from reluplan.problem.problem import Problem
 
 
 @app.command(epilog=EPILOG)
@@ -55,9 +55,9 @@ def plan(
 ) -> int:
     """Find the best plan and prove a bound on it."""
     clock = Clock(time_limit, command_started())
-    from reluplan.planner import plan as find_plan
-    from reluplan.problem import Problem
-    from reluplan.progress import ProgressView
+    from reluplan.planning.planner import plan as find_plan
+    from reluplan.problem.problem import Problem
+    from reluplan.report.progress import ProgressView
     from reluplan.report.terminal import STATUS_WORDS, print_result
 
     if trust_potentials and potentials is None:

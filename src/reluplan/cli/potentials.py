@@ -21,7 +21,7 @@ from reluplan.cli.shared import (
 )
 from reluplan.clock import command_started
 from reluplan.interrupts import keeping_results
-from reluplan.run import Clock, Event
+from reluplan.planning.run import Clock, Event
 
 
 @app.command(epilog="Exit codes: 0 done (converged or not: see the table), 2 proven infeasible, 4 bad input.")
@@ -42,12 +42,12 @@ def potentials(
 ) -> int:
     """Compute reward potentials; any stop leaves valid ones."""
     clock = Clock(time_limit, command_started())
-    from reluplan.planner import available_cores
+    from reluplan.planning.planner import available_cores
     from reluplan.potentials.compute import reward_potentials, tell_rounds
     from reluplan.potentials.generate import choose_settings
-    from reluplan.problem import Problem
-    from reluplan.progress import ProgressView
+    from reluplan.problem.problem import Problem
     from reluplan.report.convergence import check_plot, plot_convergence
+    from reluplan.report.progress import ProgressView
     from reluplan.report.terminal import print_potentials
 
     loaded = Problem.load(problem)

@@ -15,12 +15,12 @@ from typer.core import TyperCommand
 from reluplan.cli.shared import JsonOption, QuietOption, app, check_writable, showing
 from reluplan.errors import InputError
 from reluplan.interrupts import keeping_results
-from reluplan.run import Clock
+from reluplan.planning.run import Clock
 
 if TYPE_CHECKING:
     from reluplan.data import Transitions
-    from reluplan.problem_file import NetworkSection, VariableTable
-    from reluplan.training import TrainingReport, TrainingResult, TrainingSettings
+    from reluplan.learning import TrainingReport, TrainingResult, TrainingSettings
+    from reluplan.problem.file import NetworkSection, VariableTable
 
 
 class _SeveralNumbers(TyperCommand):
@@ -89,9 +89,9 @@ def train(
     """Learn the network of a problem from transition data."""
     clock = Clock(time_limit)
     from reluplan.data import read_transitions
-    from reluplan.problem_file import read_variables
+    from reluplan.learning.train import train as fit_network
+    from reluplan.problem.file import read_variables
     from reluplan.report.training import TrainingView, plot_training, print_training
-    from reluplan.training.train import train as fit_network
 
     table = read_variables(problem)
     section = _network_section(table)
@@ -139,7 +139,7 @@ def _network_section(table: VariableTable) -> NetworkSection:
 
 def _settings(section: NetworkSection, **given: Any) -> TrainingSettings:
     """The options that were given, the defaults for the others."""
-    from reluplan.training import TrainingSettings
+    from reluplan.learning import TrainingSettings
 
     given["predicts"] = given["predicts"] or section.predicts
     return TrainingSettings(**{name: value for name, value in given.items() if value is not None})
@@ -163,8 +163,8 @@ def _check_problem(problem: Path, section: NetworkSection) -> None:
     """Complain before the work, not after it, about the rest of the problem file; a network of zeros stands in."""
     import numpy as np
 
-    from reluplan.network import Layer, ReluNetwork
-    from reluplan.problem_file import load_problem
+    from reluplan.network.relu_network import Layer, ReluNetwork
+    from reluplan.problem.file import load_problem
 
     inputs, outputs = len(section.inputs), len(section.outputs)
     load_problem(problem, ReluNetwork(inputs, (), Layer(np.zeros((outputs, inputs)), np.zeros(outputs))))
@@ -175,8 +175,8 @@ def _about_the_problem(
 ) -> TrainingReport:
     """The report, with the ReLUs that are undecided under the problem's own constraints."""
     from reluplan.errors import InfeasibleError
-    from reluplan.problem_file import load_problem
-    from reluplan.training.planning_cost import unstable_in_problem
+    from reluplan.learning.planning_cost import unstable_in_problem
+    from reluplan.problem.file import load_problem
 
     report = result.report
     notes = list(report.notes)

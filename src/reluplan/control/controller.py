@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
-from reluplan.check import check
 from reluplan.control.observe import observed_state
 from reluplan.control.shift import idle_action, shifted_plan
 from reluplan.control.step_plan import PlanningOptions, StepPlan, plan_step
 from reluplan.errors import InputError
-from reluplan.problem import Problem
-from reluplan.result import Status
-from reluplan.simulate import Trajectory
+from reluplan.planning.result import Status
+from reluplan.problem.check import check
+from reluplan.problem.problem import Problem
+from reluplan.problem.rollout import Trajectory
 
 Array = NDArray[np.float64]
 Source = Literal["plan", "previous plan", "idle"]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.errors import InputError
-from reluplan.problem import Problem
+from reluplan.problem.problem import Problem
 
 Array = NDArray[np.float64]
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.errors import InputError
-from reluplan.problem import Problem
-from reluplan.simulate import step_vectors
+from reluplan.problem.problem import Problem
+from reluplan.problem.rollout import step_vectors
 from reluplan.simulators.base import Simulator
 from reluplan.simulators.limits import ActionLimits, Box
 from reluplan.simulators.matching import match_names

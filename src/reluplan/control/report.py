@@ -14,10 +14,10 @@ import numpy as np
 
 from reluplan.control.controller import Decision
 from reluplan.control.episode import Episode
-from reluplan.csv_names import escaped
 from reluplan.errors import InputError
 from reluplan.files import write_atomically
-from reluplan.problem import Problem
+from reluplan.problem.csv_names import escaped
+from reluplan.problem.problem import Problem
 
 ENDINGS = (".json", ".csv")
 

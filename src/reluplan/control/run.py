@@ -13,8 +13,8 @@ from reluplan.control.ordered import OrderedSimulator
 from reluplan.control.report import ControlReport
 from reluplan.errors import InputError
 from reluplan.interrupts import interruptible
-from reluplan.problem import Problem
-from reluplan.run import Clock, Event
+from reluplan.planning.run import Clock, Event
+from reluplan.problem.problem import Problem
 
 Array = NDArray[np.float64]
 StepListener = Callable[[int, int, float], None]

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.check import check
-from reluplan.problem import Problem
-from reluplan.simulate import Trajectory, simulate
+from reluplan.problem.check import check
+from reluplan.problem.problem import Problem
+from reluplan.problem.rollout import Trajectory, simulate
 
 Array = NDArray[np.float64]
 

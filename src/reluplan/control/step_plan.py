@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from reluplan import clock
 from reluplan.errors import NumericalError, ReluplanError, SolverError
-from reluplan.planner import check_choices, plan
-from reluplan.primal import search_plans
-from reluplan.problem import Problem
-from reluplan.result import Status
-from reluplan.run import Clock, Run
-from reluplan.simulate import Trajectory
+from reluplan.planning.planner import check_choices, plan
+from reluplan.planning.result import Status
+from reluplan.planning.run import Clock, Run
+from reluplan.problem.problem import Problem
+from reluplan.problem.rollout import Trajectory
+from reluplan.search import search_plans
 
 SEARCH_SHARE, LONGEST_SEARCH = 0.3, 0.5
 """The search for plans gets this share of a step's seconds, and no more than these where a proof is possible."""

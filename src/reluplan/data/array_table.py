@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.errors import InputError
-from reluplan.expression import shortened
+from reluplan.problem.expression import shortened
 
 Array = NDArray[np.float64]
 

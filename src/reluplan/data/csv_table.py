@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.csv_names import unescaped
 from reluplan.data.table import check_header
 from reluplan.errors import InputError
-from reluplan.expression import shortened
+from reluplan.problem.csv_names import unescaped
+from reluplan.problem.expression import shortened
 
 Array = NDArray[np.float64]
 DELIMITERS = (";", "\t", ",")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from reluplan.data.array_table import ArrayTable
 from reluplan.data.table import check_header
 from reluplan.errors import InputError
-from reluplan.expression import shortened, shown
+from reluplan.problem.expression import shortened, shown
 
 NAMED = {"states": "state_names", "next_states": "state_names", "actions": "action_names"}
 """Arrays of several columns, and the array that names the columns of each."""

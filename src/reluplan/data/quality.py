@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from reluplan.data.transitions import Transitions
 from reluplan.errors import InputError
-from reluplan.problem import Variable
+from reluplan.problem.problem import Variable
 
 Array = NDArray[np.float64]
 Role = Literal["state", "action", "next state"]

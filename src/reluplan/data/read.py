@@ -14,7 +14,7 @@ from reluplan.data.quality import Role, require_inside_bounds
 from reluplan.data.table import Table, open_table
 from reluplan.data.transitions import Transitions, concatenate
 from reluplan.errors import InputError
-from reluplan.problem import Variable
+from reluplan.problem.problem import Variable
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]

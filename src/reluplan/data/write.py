@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from reluplan.csv_names import escaped
 from reluplan.data.npz import npz_bytes
 from reluplan.data.parquet import parquet_bytes
 from reluplan.data.transitions import Transitions
 from reluplan.errors import InputError
 from reluplan.files import write_atomically
+from reluplan.problem.csv_names import escaped
 
 WRITTEN_ENDINGS = (".csv", ".parquet", ".npz")
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
-from reluplan.piecewise import PiecewiseLinear
 from reluplan.potentials.domain import StepDomain
 from reluplan.potentials.features import PatternFeatures
+from reluplan.problem.piecewise import PiecewiseLinear
 
 Array = NDArray[np.float64]
 Entries = NDArray[np.int8]

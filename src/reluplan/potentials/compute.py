@@ -7,14 +7,14 @@ import math
 from collections.abc import Callable
 
 from reluplan import clock
-from reluplan.bounds.reach import HorizonBounds, reachable_bounds
-from reluplan.bounds.spans import Span, equal_steps
+from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
+from reluplan.encoding.window import Span, equal_steps
 from reluplan.interrupts import interruptible
 from reluplan.potentials.domain import step_domain
 from reluplan.potentials.family import generate_family
 from reluplan.potentials.generate import Generation, PotentialSearch, PotentialSettings, Round
 from reluplan.potentials.potential_set import PotentialSet
-from reluplan.problem import Problem
+from reluplan.problem.problem import Problem
 
 BOUNDS_SHARE = 0.5
 """At most this share of the time goes into LPs for the bounds that potentials rest on."""

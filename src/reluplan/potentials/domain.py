@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.bounds.reach import HorizonBounds, predicted_box
-from reluplan.expression import Constraint
-from reluplan.milp.relu import needs_binary
+from reluplan.bounds.reachability import HorizonBounds, predicted_box
+from reluplan.encoding.relu import needs_binary
 from reluplan.potentials.features import PatternFeatures
-from reluplan.problem import Problem
+from reluplan.problem.expression import Constraint
+from reluplan.problem.problem import Problem
 
 Array = NDArray[np.float64]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.bounds.reach import HorizonBounds
-from reluplan.milp.model import Index, ModelBuilder
-from reluplan.milp.relu import StepColumns
+from reluplan.bounds.reachability import HorizonBounds
+from reluplan.encoding.relu import StepColumns
+from reluplan.optimisation.model import Index, ModelBuilder
 from reluplan.potentials.features import PatternFeatures
 
 Array = NDArray[np.float64]

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.bounds.reach import HorizonBounds
-from reluplan.milp.model import ModelBuilder
-from reluplan.milp.piecewise import LinearForm
-from reluplan.milp.relu import StepColumns
-from reluplan.milp.unroll import unroll
+from reluplan.bounds.reachability import HorizonBounds
+from reluplan.encoding.relu import StepColumns
+from reluplan.encoding.unroll import unroll
+from reluplan.optimisation.model import ModelBuilder
+from reluplan.optimisation.piecewise_rows import LinearForm
+from reluplan.optimisation.solvers.base import SolveOptions
+from reluplan.optimisation.solvers.highs import HighsSolver
 from reluplan.potentials.encode import EntryColumns, encode_entries
 from reluplan.potentials.features import PatternFeatures
 from reluplan.potentials.generate import Generation, Objective, PotentialSearch, Round
 from reluplan.potentials.potentials import RewardPotentials
 from reluplan.potentials.strengthen import add_potential_row
-from reluplan.problem import Problem
-from reluplan.solvers.base import SolveOptions
-from reluplan.solvers.highs import HighsSolver
+from reluplan.problem.problem import Problem
 
 Array = NDArray[np.float64]
 

@@ -24,7 +24,7 @@ from reluplan.potentials.rollouts import Rollouts, greedy_rollouts
 from reluplan.potentials.separation import HeuristicSeparation
 from reluplan.potentials.store import PatternStore
 from reluplan.potentials.subproblem import Subproblem, Violations
-from reluplan.simulate import step_vectors
+from reluplan.problem.rollout import step_vectors
 
 Array = NDArray[np.float64]
 Objective = Literal["centre", "mean", "plans"]

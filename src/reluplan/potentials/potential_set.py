@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from reluplan.errors import InputError
 from reluplan.files import write_atomically
-from reluplan.fingerprint import fingerprint
 from reluplan.potentials.features import MOST_INTERVALS, PatternFeatures
 from reluplan.potentials.potentials import LARGEST_POTENTIAL, RewardPotentials
-from reluplan.problem import Problem
+from reluplan.problem.fingerprint import fingerprint
+from reluplan.problem.problem import Problem
 
 Array = NDArray[np.float64]
 

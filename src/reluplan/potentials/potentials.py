@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan.optimisation.margin import RELATIVE_MARGIN
 from reluplan.potentials.features import PatternFeatures
-from reluplan.solvers.margin import RELATIVE_MARGIN
 
 Array = NDArray[np.float64]
 

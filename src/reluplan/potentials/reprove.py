@@ -8,15 +8,15 @@ import math
 import numpy as np
 
 from reluplan import clock
-from reluplan.bounds.reach import HorizonBounds
+from reluplan.bounds.reachability import HorizonBounds
 from reluplan.errors import NoPlanExistsError
+from reluplan.optimisation.margin import RELATIVE_MARGIN
 from reluplan.potentials.domain import StepDomain, step_domain
 from reluplan.potentials.features import PatternFeatures
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.potentials.potentials import RewardPotentials, potential_size
 from reluplan.potentials.subproblem import Subproblem
-from reluplan.problem import Problem
-from reluplan.solvers.margin import RELATIVE_MARGIN
+from reluplan.problem.problem import Problem
 
 NOTICEABLE = 10.0
 """A member that has to be raised by more than this many times its margin did not hold, and a note says so."""

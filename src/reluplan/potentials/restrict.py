@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from reluplan import clock
 from reluplan.bounds.interval import round_outward
 from reluplan.bounds.lp import round_discrete
-from reluplan.bounds.reach import HorizonBounds
+from reluplan.bounds.reachability import HorizonBounds
+from reluplan.encoding.relu import StepColumns
+from reluplan.encoding.unroll import unroll
 from reluplan.errors import InfeasibleError
-from reluplan.expression import Constraint
-from reluplan.milp.model import Index, ModelBuilder
-from reluplan.milp.piecewise import LinearForm
-from reluplan.milp.relu import StepColumns
-from reluplan.milp.unroll import unroll
-from reluplan.piecewise import PiecewiseLinear
+from reluplan.optimisation.model import Index, ModelBuilder
+from reluplan.optimisation.persistent_lp import PersistentLp
+from reluplan.optimisation.piecewise_rows import LinearForm
 from reluplan.potentials.domain import StepDomain
-from reluplan.problem import Problem
-from reluplan.solvers.lp import PersistentLp
+from reluplan.problem.expression import Constraint
+from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.problem import Problem
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
-from reluplan.problem import Problem
+from reluplan.problem.problem import Problem
 
 Array = NDArray[np.float64]
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
-from reluplan.bounds.reach import HorizonBounds
+from reluplan.bounds.reachability import HorizonBounds
+from reluplan.encoding.relu import StepColumns
 from reluplan.errors import OutOfTimeError
-from reluplan.milp.model import ModelBuilder
-from reluplan.milp.piecewise import LinearForm
-from reluplan.milp.relu import StepColumns
+from reluplan.optimisation.model import ModelBuilder
+from reluplan.optimisation.piecewise_rows import LinearForm
 from reluplan.potentials.encode import EntryColumns, encode_entries
 from reluplan.potentials.potentials import RewardPotentials
 

@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
+from reluplan.encoding.unroll import PlanModel, unroll
 from reluplan.errors import NumericalError, SolverError
-from reluplan.milp.model import Model
-from reluplan.milp.unroll import PlanModel, unroll
+from reluplan.optimisation.model import Model
+from reluplan.optimisation.persistent_lp import run_until
+from reluplan.optimisation.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus
+from reluplan.optimisation.solvers.highs import HighsSolver
+from reluplan.optimisation.solvers.highs_model import ENTRY_LIMITS, pass_model
 from reluplan.potentials.domain import StepDomain
 from reluplan.potentials.encode import EntryColumns, EntryExtension
 from reluplan.potentials.features import PatternFeatures
-from reluplan.simulate import simulate
-from reluplan.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus
-from reluplan.solvers.highs import HighsSolver
-from reluplan.solvers.highs_model import ENTRY_LIMITS, pass_model
-from reluplan.solvers.lp import run_until
+from reluplan.problem.rollout import simulate
 
 Array = NDArray[np.float64]
 Entries = NDArray[np.int8]

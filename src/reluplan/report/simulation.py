@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 from reluplan.files import write_atomically
-from reluplan.problem import Problem
+from reluplan.problem.problem import Problem
 from reluplan.report.convergence import check_plot
 from reluplan.report.terminal import SHOWN_VIOLATIONS
-from reluplan.validate import ValidationReport
+from reluplan.simulators.validate import ValidationReport
 
 PANELS = 12
 """States that a picture shows, those that drift most first."""

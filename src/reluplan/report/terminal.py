@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from reluplan.check import CheckReport
-from reluplan.plan_file import StoredPlan
+from reluplan.planning.result import PlanResult
 from reluplan.potentials.potential_set import PotentialSet
-from reluplan.problem import Problem
-from reluplan.result import PlanResult
-from reluplan.simulate import Trajectory
-from reluplan.tolerance import TOLERANCE
+from reluplan.problem.check import CheckReport
+from reluplan.problem.plan_file import StoredPlan
+from reluplan.problem.problem import Problem
+from reluplan.problem.rollout import Trajectory
+from reluplan.problem.tolerance import TOLERANCE
 
 STATUS_WORDS = {
     "optimal": "optimal: the plan is proven to be the best, within the gap",

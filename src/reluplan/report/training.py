@@ -15,8 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from reluplan.files import write_atomically
+from reluplan.learning.report import CurvePoint, TrainingReport
 from reluplan.report.convergence import check_plot
-from reluplan.training.report import CurvePoint, TrainingReport
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

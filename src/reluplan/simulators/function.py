@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.errors import InputError
-from reluplan.expression import did_you_mean
+from reluplan.problem.expression import did_you_mean
 
 Array = NDArray[np.float64]
 

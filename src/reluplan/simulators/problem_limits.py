@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.expression import Constraint
-from reluplan.network import ReluNetwork
-from reluplan.problem import Problem, StepLayout, Variable
-from reluplan.problem_file import load_problem, read_variables
+from reluplan.network.relu_network import ReluNetwork
+from reluplan.problem.expression import Constraint
+from reluplan.problem.file import load_problem, read_variables
+from reluplan.problem.problem import Problem, StepLayout, Variable
 from reluplan.simulators.base import Simulator
 from reluplan.simulators.matching import match_names
 

@@ -1,0 +1,235 @@
+"""Forward reachability: bounds of every state, action and neuron at every step of the horizon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan import clock
+from reluplan.bounds.interval import uncrossed
+from reluplan.bounds.lp import StepBounds, bound_step, constraint_lp, tighten_box
+from reluplan.errors import InfeasibleError, InputError, NoPlanExistsError, OutOfTimeError
+from reluplan.problem.expression import Constraint
+from reluplan.problem.problem import Problem
+
+Array = NDArray[np.float64]
+
+LATE_WORK = 3e8
+"""Operations after the last moment, where states without bounds leave nothing else to fall back on."""
+
+
+@dataclass(frozen=True, eq=False)
+class HorizonBounds:
+    """Boxes that contain every feasible plan. Shapes: states (H+1, n), actions (H, m), auxiliaries (H+1, k),
+    units (pre-activations) (H, relu_count), outputs (predictions before rounding) (H, n)."""
+
+    state_lower: Array
+    state_upper: Array
+    action_lower: Array
+    action_upper: Array
+    auxiliary_lower: Array
+    auxiliary_upper: Array
+    unit_lower: Array
+    unit_upper: Array
+    output_lower: Array
+    output_upper: Array
+
+    @property
+    def horizon(self) -> int:
+        return len(self.action_lower)
+
+    @property
+    def unstable(self) -> NDArray[np.bool_]:
+        """Which units may be on or off, shape (H, relu_count)."""
+        unstable: NDArray[np.bool_] = (self.unit_lower < 0.0) & (self.unit_upper > 0.0)
+        return unstable
+
+
+def reachable_bounds(
+    problem: Problem,
+    deadline: float = np.inf,
+    last_moment: float = np.inf,
+    within: HorizonBounds | None = None,
+) -> HorizonBounds:
+    """S_1 = I; S_{t+1} = box of F over S_t and C, intersected with the state bounds; and every neuron's bounds.
+
+    After the deadline (of clock.now) there are no LPs; after the last moment no back-substitution either, only
+    intervals, from the states' own bounds: valid, loose, and the same for all steps that are left. Only if these are
+    infinite does it go on step by step, and raise OutOfTimeError if that takes long too. The network is stationary,
+    so equal boxes share one computation. within: boxes that contain all plans of interest; so do the bounds then.
+    Raises NoPlanExistsError if nothing is left; with `within`, where that only says that no plan of interest exists,
+    InfeasibleError.
+    """
+    try:
+        return _forward(problem, deadline, last_moment, within)
+    except InfeasibleError as error:
+        if within is None:
+            raise NoPlanExistsError(f"{problem.source}: no plan exists: {error}", problem) from None
+        raise InfeasibleError(f"{problem.source}: no plan is left within the given boxes: {error}") from None
+
+
+def _forward(problem: Problem, deadline: float, last_moment: float, within: HorizonBounds | None) -> HorizonBounds:
+    """The work of `reachable_bounds`; raises InfeasibleError if nothing is left."""
+    layout = problem.layout
+    constraints = _input_constraints(problem)
+    cache: dict[bytes, StepBounds] = {}
+    steps: list[StepBounds] = []
+    lower, upper = _input_box(problem, problem.initial_lower, problem.initial_upper)
+    for t in range(problem.horizon):
+        late = clock.now() > last_moment
+        if late and t > 0 and np.isfinite(known := _known_box(problem, t, within)).all():
+            lower, upper = _input_box(problem, *known)
+        elif late and clock.now() > last_moment + clock.expected(LATE_WORK):
+            raise OutOfTimeError(f"the time limit ended after the bounds of {t} of {problem.horizon} steps")
+        if within is not None:
+            lower, upper = _intersection(problem, t, lower, upper, within)
+        rows = constraints + (list(problem.initial_constraints) if t == 0 else [])
+        key = lower.tobytes() + upper.tobytes() + bytes([t == 0])
+        if key not in cache:
+            cache[key] = _bound_one(problem, t, lower, upper, rows, deadline, last_moment)
+        step = cache[key]
+        _check_finite(problem, t, step)
+        steps.append(step)
+        lower, upper = _input_box(problem, *_next_box(problem, t, step))
+    if within is not None:
+        lower, upper = _intersection(problem, problem.horizon, lower, upper, within)
+    final = _final_box(problem, lower, upper, deadline)
+    return _collect(steps, final, layout.states, layout.actions, layout.auxiliaries)
+
+
+def _input_constraints(problem: Problem) -> list[Constraint]:
+    """The rows of C that read no next state; leaving the others out keeps the bounds valid."""
+    count = problem.layout.input_count
+    return [c for c in problem.constraints if not c.function.support()[count:].any()]
+
+
+def _input_box(problem: Problem, state_lower: Array, state_upper: Array) -> tuple[Array, Array]:
+    lower, upper = problem.box(problem.actions + problem.auxiliaries)
+    return np.concatenate([state_lower, lower]), np.concatenate([state_upper, upper])
+
+
+def _known_box(problem: Problem, t: int, within: HorizonBounds | None) -> tuple[Array, Array]:
+    """What is known of the state at step t without any computation."""
+    lower, upper = problem.box(problem.states)
+    if within is None:
+        return lower, upper
+    return np.maximum(lower, within.state_lower[t]), np.minimum(upper, within.state_upper[t])
+
+
+def _intersection(problem: Problem, t: int, lower: Array, upper: Array, within: HorizonBounds) -> tuple[Array, Array]:
+    """The part of a box of (s, a, x) at step t that lies within known bounds; after the last step without actions."""
+    lower, upper, layout = lower.copy(), upper.copy(), problem.layout
+    parts = [(layout.states, within.state_lower, within.state_upper)]
+    parts.append((layout.auxiliaries, within.auxiliary_lower, within.auxiliary_upper))
+    if t < problem.horizon:
+        parts.append((layout.actions, within.action_lower, within.action_upper))
+    for part, low, high in parts:
+        lower[part], upper[part] = np.maximum(lower[part], low[t]), np.minimum(upper[part], high[t])
+    return uncrossed(lower, upper)
+
+
+def _bound_one(
+    problem: Problem, t: int, lower: Array, upper: Array, rows: list[Constraint], deadline: float, last_moment: float
+) -> StepBounds:
+    discrete = np.array([v.is_discrete for v in problem.input_variables], dtype=bool)
+    try:
+        return bound_step(problem.dynamics, lower, upper, rows, problem.layout.width, discrete, deadline, last_moment)
+    except InfeasibleError as error:
+        raise InfeasibleError(
+            f"at step {t + 1} no state and action within the proven bounds satisfies the constraints ({error})"
+        ) from None
+
+
+def predicted_box(problem: Problem, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """The box of s' for predictions in a box (..., n): discrete states rounded, state bounds applied."""
+    low, high = rounded_box(problem, lower, upper)
+    declared_low, declared_high = problem.box(problem.states)
+    return np.maximum(low, declared_low), np.minimum(high, declared_high)
+
+
+def rounded_box(problem: Problem, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """The box of predictions in a box (..., n) after the discrete states are rounded: s' = k if and only if
+    k − 1/2 <= p <= k + 1/2 − τ, so s' >= ⌈lower − 1/2 + τ⌉ and s' <= ⌊upper + 1/2⌋."""
+    with np.errstate(invalid="ignore"):
+        guard = 1e-9 * np.maximum(1.0, np.abs(lower))
+        down = np.where(np.isfinite(lower), np.ceil(lower - 0.5 + problem.tie_distances - guard), lower)
+    low = np.where(problem.discrete_states, down, lower)
+    high = np.where(problem.discrete_states, np.floor(upper + 0.5 + 1e-6), upper)
+    low = np.where(problem.boolean_states, np.clip(low, 0.0, 1.0), low)
+    high = np.where(problem.boolean_states, np.clip(high, 0.0, 1.0), high)
+    return low, high
+
+
+def _next_box(problem: Problem, t: int, step: StepBounds) -> tuple[Array, Array]:
+    """The box of s', or a proof that there is none."""
+    low, high = predicted_box(problem, *_snap_outward(step.output_lower, step.output_upper))
+    for variable, a, b in zip(problem.states, low, high, strict=True):
+        if a > b + 1e-6 * max(1.0, abs(b)):
+            raise InfeasibleError(
+                f"after step {t + 1} every reachable value of state '{variable.name}' lies outside its bounds "
+                f"[{variable.lower:g}, {variable.upper:g}]"
+            )
+    return np.minimum(low, high), np.maximum(low, high)
+
+
+def _snap_outward(lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Round a box outward to a grid of about 1e-5 of its width, so that converging boxes become equal."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        width = upper - lower
+        grid = 2.0 ** np.floor(np.log2(width * 1e-5))
+        snapped = np.isfinite(grid) & (grid > 0.0)
+        low, high = np.floor(lower / grid) * grid, np.ceil(upper / grid) * grid
+    return np.where(snapped, low, lower), np.where(snapped, high, upper)
+
+
+def _final_box(problem: Problem, lower: Array, upper: Array, deadline: float) -> tuple[Array, Array]:
+    """The box of the last state and its auxiliaries, tightened by the goal."""
+    if not problem.goal:
+        return lower, upper
+    discrete = np.array([v.is_discrete for v in problem.input_variables], dtype=bool)
+    goal = list(problem.goal)
+    try:
+        lp = constraint_lp(lower, upper, goal, problem.layout.width)
+        return tighten_box(lp, lower, upper, goal, discrete, deadline)
+    except InfeasibleError:
+        raise InfeasibleError(
+            f"no state that is reachable within {problem.horizon} steps satisfies the goal "
+            f"({'; '.join(dict.fromkeys(c.text for c in goal))})"
+        ) from None
+
+
+def _check_finite(problem: Problem, t: int, step: StepBounds) -> None:
+    """Every neuron that may switch, and every prediction that is rounded, needs finite bounds; if not, say why."""
+    unstable = (step.unit_lower < 0.0) & (step.unit_upper > 0.0)
+    ends = [step.unit_lower[unstable], step.unit_upper[unstable]]
+    ends += [step.output_lower[problem.boolean_states], step.output_upper[problem.boolean_states]]
+    if np.isfinite(np.concatenate(ends)).all():
+        return
+    endless = np.isinf(step.input_lower) | np.isinf(step.input_upper)
+    names = [repr(v.name) for v, e in zip(problem.input_variables, endless, strict=True) if e]
+    reason = f"{', '.join(names)} can take any value there" if names else "the values grow beyond all measure"
+    raise InputError(
+        f"{problem.source}: the network has neurons or predictions without finite bounds at step {t + 1}, because "
+        f"{reason}; give bounds = [lower, upper] to {', '.join(names) or 'the states'}"
+    )
+
+
+def _collect(
+    steps: list[StepBounds], final: tuple[Array, Array], states: slice, actions: slice, auxiliaries: slice
+) -> HorizonBounds:
+    lower = np.array([*(step.input_lower for step in steps), final[0]])
+    upper = np.array([*(step.input_upper for step in steps), final[1]])
+    return HorizonBounds(
+        state_lower=lower[:, states],
+        state_upper=upper[:, states],
+        action_lower=lower[:-1, actions],
+        action_upper=upper[:-1, actions],
+        auxiliary_lower=lower[:, auxiliaries],
+        auxiliary_upper=upper[:, auxiliaries],
+        unit_lower=np.array([step.unit_lower for step in steps]),
+        unit_upper=np.array([step.unit_upper for step in steps]),
+        output_lower=np.array([step.output_lower for step in steps]),
+        output_upper=np.array([step.output_upper for step in steps]),
+    )

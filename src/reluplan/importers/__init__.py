@@ -1,1 +1,0 @@
-"""Networks and problems from other formats."""

@@ -1,0 +1,59 @@
+"""The first stage: AdamW on mini-batches."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from reluplan.learning.course import Course
+from reluplan.learning.exchange import exchange_units
+from reluplan.learning.settings import TrainingSettings
+
+EXCHANGE_EVERY = 3
+EXCHANGE_UNTIL = 0.6
+"""Units are exchanged every few epochs in this share of them; the rest is for settling down."""
+
+
+def fit(
+    course: Course, settings: TrainingSettings, rng: np.random.Generator, stage: str = "fit", exchange: bool = False
+) -> None:
+    """AdamW, its rate falling as a cosine; ends at the best weights, early if nothing gets better."""
+    net, count = course.net, len(course.inputs)
+    size = settings.batch_size or _batch_size(count)
+    optimiser = torch.optim.AdamW(
+        net.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
+    )
+    idle = 0
+    for epoch in range(settings.epochs):
+        order = torch.from_numpy(rng.permutation(count))
+        total = torch.zeros((), dtype=torch.float64)
+        for step, rows in enumerate(torch.split(order, size)):
+            course.check_time()
+            _set_rate(optimiser, settings, (epoch + step * size / count) / settings.epochs)
+            optimiser.zero_grad()
+            loss = course.objective.loss(net, course.inputs[rows], course.targets[rows])
+            loss.backward()  # type: ignore[no-untyped-call]
+            net.mask_gradients()
+            optimiser.step()
+            total += loss.detach() * len(rows)
+        idle = 0 if course.record(stage, epoch + 1, float(total) / count) else idle + 1
+        if exchange and epoch < EXCHANGE_UNTIL * settings.epochs:
+            idle = 0  # what was exchanged needs time to pay
+            if epoch % EXCHANGE_EVERY == 0:
+                exchange_units(net, course.inputs, course.targets, rng)
+        if idle >= settings.patience:
+            break
+    course.restore_best()
+
+
+def _batch_size(count: int) -> int:
+    """The power of two that gives about 64 steps per epoch, from 32 to 512 rows."""
+    return int(2 ** np.clip(round(math.log2(count / 64)), 5, 9))
+
+
+def _set_rate(optimiser: torch.optim.Optimizer, settings: TrainingSettings, done: float) -> None:
+    """½ (1 + cos π·done) of the learning rate."""
+    for group in optimiser.param_groups:
+        group["lr"] = settings.learning_rate * 0.5 * (1.0 + math.cos(math.pi * done))

@@ -1,1 +1,0 @@
-"""The plan as a mixed-integer program."""

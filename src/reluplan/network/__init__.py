@@ -1,0 +1,1 @@
+"""ReLU networks: the class, ONNX in and out, torch modules in."""

@@ -1,0 +1,1 @@
+"""Linear and mixed-integer programs: models, solvers, bounds that hold whatever a solver did, worker processes."""

@@ -1,0 +1,1 @@
+"""Solvers and other tasks in processes of their own."""

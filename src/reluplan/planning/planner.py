@@ -1,0 +1,153 @@
+"""From a problem to a plan with a proven bound: the stages, top down."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import metadata
+
+from reluplan.bounds.reachability import reachable_bounds
+from reluplan.encoding.unroll import PlanModel
+from reluplan.errors import InfeasibleError, InputError, NoPlanExistsError, OutOfTimeError
+from reluplan.interrupts import interruptible
+from reluplan.optimisation.solvers import get_solver
+from reluplan.planning.auto import plan_auto
+from reluplan.planning.base import plan_base
+from reluplan.planning.options import PlanOptions, available_cores
+from reluplan.planning.potentials import plan_with_potentials
+from reluplan.planning.result import PlanResult, summarise
+from reluplan.planning.run import Clock, Event, Run
+from reluplan.planning.whole_model import build_whole_model
+from reluplan.potentials.generate import require_interval_count
+from reluplan.potentials.potential_set import PotentialSet
+from reluplan.problem.problem import Problem
+from reluplan.problem.rollout import Trajectory
+
+__all__ = ["METHODS", "available_cores", "build_model", "plan"]
+
+METHODS: dict[str, Callable[[Run, PlanOptions], None]] = {
+    "auto": plan_auto,
+    "base": plan_base,
+    "potentials": plan_with_potentials,
+}
+
+
+def plan(
+    problem: Problem,
+    *,
+    horizon: int | None = None,
+    method: str = "auto",
+    solver: str = "highs",
+    time_limit: float = math.inf,
+    gap: float = 1e-4,
+    threads: int | None = None,
+    seed: int = 0,
+    big_m: float | None = None,
+    interval_count: int = 2,
+    potentials: PotentialSet | None = None,
+    trust_potentials: bool = False,
+    start: Trajectory | None = None,
+    clock: Clock | None = None,
+    on_event: Callable[[Event], None] | None = None,
+) -> PlanResult:
+    """The best plan for a problem, with a proven bound on how much better any other could be.
+
+    Stops at the time limit (seconds, all stages together) or at Ctrl-C with the best plan and bound so far; the
+    status says what is proven. method: "base" is the paper's base model, "potentials" the model strengthened by reward
+    potentials with `interval_count` intervals per ReLU (computed, or given as `potentials`), "auto" searches for a plan
+    first and then proves it piece by piece. Potentials from a file or made by hand are proven again, unless
+    trust_potentials. start: a plan to begin from, as `simulate` returns it.
+    gap: `optimal` means bound − reward <= gap · max(1, |reward|); below 2e-6 it cannot be reached. threads: all cores
+    by default. big_m: only to reproduce the published baseline, by "base". clock: started earlier, if the limit counts
+    from there.
+
+    >>> from reluplan import Problem, plan
+    >>> result = plan(Problem.load("examples/tanks/problem.toml"), horizon=4)
+    >>> result.status
+    'optimal'
+    """
+    if big_m is not None and method == "auto":
+        method = "base"
+    options = PlanOptions(
+        method, solver, time_limit, gap, threads, seed, big_m, interval_count, potentials, start, trust_potentials
+    )
+    _check_options(options)
+    problem = problem if horizon is None else problem.with_horizon(horizon)
+    if potentials is not None:
+        potentials.require_fit(problem)
+    run = Run(problem, clock or Clock(options.time_limit), options.gap, on_event)
+    try:
+        with interruptible():
+            _plan(run, options)
+    except KeyboardInterrupt:
+        run.interrupted = True
+    except InfeasibleError as error:
+        _conclude_infeasible(run, error)
+    except OutOfTimeError as error:
+        run.note(str(error))
+    except InputError:
+        raise
+    except Exception as error:
+        if run.best is None and math.isinf(run.bound):
+            raise
+        run.note(f"stopped early: {error}")
+    return summarise(run, options.method, options.solver, options.seed, _versions(options.solver))
+
+
+def _plan(run: Run, options: PlanOptions) -> None:
+    """The method, and once more if it finds no plan that keeps its distance from rounding ties: there may be others."""
+    has_ties = bool(run.problem.tie_distances.any())
+    try:
+        METHODS[options.method](run, options)
+    except NoPlanExistsError as error:
+        if error.problem is not run.problem or run.best is not None or not has_ties:
+            raise
+    if run.best is None and has_ties and run.clock.remaining > 0.0:
+        run.look_at_ties()
+        METHODS[options.method](run, replace(options, potentials=None))
+
+
+def _conclude_infeasible(run: Run, error: InfeasibleError) -> None:
+    """Claim that no plan exists if the error says so of this very problem, and no plan contradicts it; else note it."""
+    if not isinstance(error, NoPlanExistsError) or error.problem is not run.problem:
+        run.note(f"stopped early, which proves nothing about the whole problem: {error}")
+    elif run.best is None:
+        run.proven_infeasible = True
+        run.note(str(error))
+    else:
+        run.note(f"a claim was dropped, since a plan was found and checked: {error}")
+
+
+def build_model(problem: Problem, big_m: float | None = None, named: bool = False) -> PlanModel:
+    """The planning MILP alone, without solving it."""
+    return build_whole_model(problem, reachable_bounds(problem), big_m, named)
+
+
+def check_choices(method: str, solver: str, gap: float, threads: int | None) -> None:
+    """Refuse a method, a solver or settings that do not exist."""
+    if method not in METHODS:
+        raise InputError(f"unknown method '{method}'; choose one of {', '.join(METHODS)}")
+    if not 0.0 <= gap < math.inf:
+        raise InputError(f"the gap must be zero or positive, got {gap:g}")
+    if threads is not None and threads < 1:
+        raise InputError(f"the number of threads must be at least 1, got {threads}")
+    get_solver(solver)
+
+
+def _check_options(options: PlanOptions) -> None:
+    check_choices(options.method, options.solver, options.gap, options.threads)
+    if not options.time_limit > 0.0:
+        raise InputError(f"the time limit must be positive, got {options.time_limit:g}")
+    require_interval_count(options.interval_count)
+    if options.big_m is not None and options.method == "potentials":
+        raise InputError("--big-m goes with --method base only")
+    if options.big_m is not None and not 0.0 < options.big_m < math.inf:
+        raise InputError(f"--big-m must be a positive number, got {options.big_m:g}")
+
+
+def _versions(solver: str) -> dict[str, str]:
+    names = ("reluplan", "numpy", "scipy")
+    found = {name: metadata.version(name) for name in names}
+    return {**found, "python": platform.python_version(), solver: get_solver(solver).version()}

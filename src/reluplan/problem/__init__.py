@@ -1,0 +1,1 @@
+"""What is given: variables, dynamics, reward, constraints; files of them; what a plan of one is worth."""

@@ -1,0 +1,350 @@
+"""The expression language of problem files: a small grammar, never `eval`.
+
+    comparison := sum (("<=" | ">=" | "==") sum)+          chains such as 0 <= x <= 10 are allowed
+    sum        := product (("+" | "-") product)*
+    product    := unary (("*" | "/") unary)*               one side of "*", and the right of "/", a number
+    unary      := ("+" | "-") unary | atom
+    atom       := NUMBER | NAME ["'"] | ("abs" | "min" | "max") "(" sum ("," sum)* ")" | "(" sum ")"
+
+A NAME is a word with an optional index, as in `rlevel[t1]`, or anything between backquotes. A prime marks the next
+state. Line breaks count as spaces. Results are `PiecewiseLinear` functions over the positions that the scope gives to
+the names.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import reprlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from reluplan.errors import InputError
+from reluplan.problem.piecewise import PiecewiseLinear
+
+FUNCTIONS = ("abs", "min", "max")
+COMPARISONS = ("<=", ">=", "==")
+DEEPEST = 100
+"""How many brackets may stand inside each other."""
+
+LISTED_NAMES = 12
+"""How many names an error lists."""
+
+COMPARED_NAMES = 5_000
+"""How many names a misspelt one is compared with: the comparison takes a while for each."""
+
+SHOWN_VALUE = 200
+"""How many characters of a value an error shows."""
+
+SHOWN_BEFORE, SHOWN_AFTER = 60, 40
+"""How much of a long expression an error shows around the place it points at."""
+
+NAME_PATTERN = r"[^\W\d]\w*(?:\[[^\]\[]*\])?"
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)"
+    rf"|`(?P<quoted>[^`]+)`|(?P<name>{NAME_PATTERN})|(?P<symbol><=|>=|==|[-+*/(),'<>=!]))"
+)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The names an expression may use.
+
+    positions: name (with a trailing ' for next-state names) to position in the vector w.
+    constants: name to number. width: length of w. elsewhere: names not allowed here, with the reason.
+    """
+
+    positions: Mapping[str, int]
+    constants: Mapping[str, float]
+    width: int
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Constraint:
+    """function(w) <= 0, or == 0 if `equality`; `text` is what the user wrote."""
+
+    function: PiecewiseLinear
+    equality: bool
+    text: str
+
+
+def parse_expression(text: str, scope: Scope, where: str) -> PiecewiseLinear:
+    """Parse a function, such as a reward; `where` names the file and key in errors."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        parser = _Parser(text, scope, where)
+        function = parser.sum()
+        parser.expect_end()
+        return parser.finite(function)
+
+
+def parse_constraints(text: str, scope: Scope, where: str) -> list[Constraint]:
+    """Parse a comparison; a chain a <= b <= c gives one constraint for each sign."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        parser = _Parser(text, scope, where)
+        left = parser.sum()
+        constraints: list[Constraint] = []
+        while not constraints or parser.peek() in _SIGN_LIKE:
+            sign = parser.comparison()
+            right = parser.sum()
+            difference = right - left if sign == ">=" else left - right
+            constraints.append(Constraint(parser.finite(difference), sign == "==", text))
+            left = right
+        parser.expect_end()
+        return constraints
+
+
+def quote(name: str) -> str:
+    """The name as an expression must write it."""
+    plain = re.fullmatch(NAME_PATTERN, name) and name not in FUNCTIONS
+    return name if plain else f"`{name}`"
+
+
+_SIGN_LIKE = (*COMPARISONS, "<", ">", "=", "!")
+_SIGN_ADVICE = {
+    "<": "; write <=, since a strict sign has no meaning for real numbers",
+    ">": "; write >=, since a strict sign has no meaning for real numbers",
+    "=": "; write ==",
+    "=<": "; write <=",
+    "=>": "; write >=",
+}
+_CHARACTER_ADVICE = {
+    "^": "; powers are not piecewise linear",
+    "`": "; the closing backquote is missing",
+    "[": "; an index stands right behind its name, as in x[t1]",
+}
+
+
+def did_you_mean(name: str, known: Iterable[str], label: str) -> str:
+    """The known name that a misspelt one stands for or, if none is near, a list of known names."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name[:SHOWN_VALUE], names[:COMPARED_NAMES], n=1)
+    if near:
+        return f"did you mean '{shortened(near[0])}'?"
+    listed = ", ".join(shortened(known) for known in names[:LISTED_NAMES])
+    return f"{label}: {listed}{', ...' if len(names) > LISTED_NAMES else ''}"
+
+
+def shortened(text: str) -> str:
+    """The text, or the start of a very long one: nobody reads a megabyte on a screen."""
+    return text if len(text) <= SHOWN_VALUE else f"{text[:SHOWN_VALUE]}..."
+
+
+def shown(value: Any) -> str:
+    """A value of a file as an error shows it: short, whatever it is."""
+    if isinstance(value, int) and value.bit_length() > SHOWN_VALUE:  # Python refuses to print thousands of digits
+        return f"a whole number of {value.bit_length()} bits"
+    if isinstance(value, (str, list, dict)):
+        return _SHORT.repr(value)
+    return shortened(repr(value))
+
+
+class _ShortRepr(reprlib.Repr):
+    """Like repr, but with few items, few levels and few characters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxlist, self.maxdict = 4, 20, 20
+        self.maxstring = self.maxother = SHOWN_VALUE
+
+    def repr_int(self, x: int, level: int) -> str:
+        return shown(x)
+
+
+_SHORT = _ShortRepr()
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: str
+    text: str
+    column: int
+
+
+class _Parser:
+    """Recursive descent over the tokens of one expression."""
+
+    def __init__(self, text: str, scope: Scope, where: str) -> None:
+        self._text, self._scope, self._where = text, scope, where
+        self._index = self._depth = 0
+        self._tokens = self._tokenize()
+
+    def error(self, message: str, column: int | None = None) -> InputError:
+        """An error that points at a column (the current token's by default)."""
+        at = self._tokens[self._index].column if column is None else column
+        return InputError(f"{self._where}: {message}, {_point_at(self._text, at)}")
+
+    def peek(self) -> str:
+        """The current token, if it is a symbol; '' otherwise."""
+        token = self._tokens[self._index]
+        return token.text if token.kind == "symbol" else ""
+
+    def take(self) -> str:
+        token = self._tokens[self._index]
+        self._index += 1
+        return token.text
+
+    def expect_end(self) -> None:
+        if self._tokens[self._index].kind != "end":
+            raise self._unexpected()
+
+    def comparison(self) -> str:
+        """Take one of the comparison signs."""
+        sign = self.peek()
+        if sign not in COMPARISONS:
+            following = self._tokens[self._index + 1] if sign == "=" else None
+            sign += following.text if following is not None and following.text in ("<", ">") else ""
+            raise self.error(f"expected one of {', '.join(COMPARISONS)} here" + _SIGN_ADVICE.get(sign, ""))
+        return self.take()
+
+    def finite(self, function: PiecewiseLinear) -> PiecewiseLinear:
+        """The function, unless its numbers have overflowed."""
+        if not function.is_finite:
+            raise InputError(f"{self._where}: the numbers in '{shortened(self._text)}' overflow; scale the variables")
+        return function
+
+    def sum(self) -> PiecewiseLinear:
+        values = [self._product()]
+        while self.peek() in ("+", "-"):
+            values.append(self._product() if self.take() == "+" else -self._product())
+        return PiecewiseLinear.total(values)
+
+    def _tokenize(self) -> list[_Token]:
+        tokens: list[_Token] = []
+        position, end = 0, len(self._text.rstrip())
+        while position < end:
+            match = _TOKEN.match(self._text, position)
+            if match is None:
+                character = self._text[position:].lstrip()[0]
+                advice = _CHARACTER_ADVICE.get(character, "")
+                raise self.error(f"cannot read '{character}'{advice}", self._text.index(character, position))
+            kind = str(match.lastgroup)
+            tokens.append(_Token(kind, match[kind], match.start(kind)))
+            position = match.end()
+        return [*tokens, _Token("end", "", end)]
+
+    def _product(self) -> PiecewiseLinear:
+        value = self._unary()
+        while self.peek() in ("*", "/"):
+            column = self._tokens[self._index].column
+            sign = self.take()
+            other = self._unary()
+            if sign == "/":
+                value = self._quotient(value, other, column)
+            elif other.is_constant:
+                value = value * other.constant
+            elif value.is_constant:
+                value = other * value.constant
+            else:
+                raise self.error("a product of two variables is not piecewise linear", column)
+        return value
+
+    def _quotient(self, value: PiecewiseLinear, divisor: PiecewiseLinear, column: int) -> PiecewiseLinear:
+        if not divisor.is_constant:
+            raise self.error("division by a variable is not piecewise linear", column)
+        if divisor.constant == 0.0:
+            raise self.error("division by zero", column)
+        return value / divisor.constant
+
+    def _unary(self) -> PiecewiseLinear:
+        negative = False
+        while self.peek() in ("+", "-"):
+            negative ^= self.take() == "-"
+        value = self._atom()
+        return -value if negative else value
+
+    def _atom(self) -> PiecewiseLinear:
+        token = self._tokens[self._index]
+        if token.kind == "end":
+            raise self.error("the expression ends too early" if self._index else "the expression is empty")
+        self._index += 1
+        if token.kind == "number":
+            return PiecewiseLinear.constant_of(self._number(token), self._scope.width)
+        if token.kind == "name" and token.text in FUNCTIONS and self.peek() == "(":
+            return self._call(token)
+        if token.kind in ("name", "quoted"):
+            return self._named(token)
+        if token.text == "(":
+            return self._bracket(token, several=False)[0]
+        self._index -= 1
+        raise self._unexpected()
+
+    def _number(self, token: _Token) -> float:
+        value = float(token.text)
+        if math.isinf(value):
+            raise self.error(f"the number {shortened(token.text)} is too large", token.column)
+        return value
+
+    def _bracket(self, opening: _Token, several: bool) -> list[PiecewiseLinear]:
+        """What stands after an opening bracket, with its closing one: a sum, or `several` with commas between."""
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise self.error(f"more than {DEEPEST} brackets inside each other", opening.column)
+        values = [self.sum()]
+        while several and self.peek() == ",":
+            self._index += 1
+            values.append(self.sum())
+        if self.peek() != ")":
+            raise self.error("expected ')'")
+        self._index += 1
+        self._depth -= 1
+        return values
+
+    def _call(self, function: _Token) -> PiecewiseLinear:
+        self._index += 1
+        arguments = self._bracket(function, several=True)
+        if function.text == "abs":
+            if len(arguments) != 1:
+                raise self.error(f"abs takes one argument, got {len(arguments)}", function.column)
+            if arguments[0].is_constant:
+                return PiecewiseLinear.constant_of(abs(arguments[0].constant), self._scope.width)
+            return PiecewiseLinear.absolute(arguments[0])
+        constants = [argument.constant for argument in arguments if argument.is_constant]
+        if len(constants) == len(arguments):
+            value = min(constants) if function.text == "min" else max(constants)
+            return PiecewiseLinear.constant_of(value, self._scope.width)
+        combine = PiecewiseLinear.minimum if function.text == "min" else PiecewiseLinear.maximum
+        return combine(arguments)
+
+    def _named(self, token: _Token) -> PiecewiseLinear:
+        name = token.text
+        if self.peek() == "'":
+            self._index += 1
+            name += "'"
+        if name in self._scope.positions:
+            return PiecewiseLinear.variable(self._scope.positions[name], self._scope.width)
+        if name in self._scope.constants:
+            return PiecewiseLinear.constant_of(self._scope.constants[name], self._scope.width)
+        if name in self._scope.elsewhere:
+            raise self.error(f"'{name}' may not be used here: {self._scope.elsewhere[name]}", token.column)
+        if name in FUNCTIONS:
+            raise self.error(f"'{name}' is a function: write {name}(...)", token.column)
+        hint = did_you_mean(name, [*self._scope.positions, *self._scope.constants], "known names")
+        raise self.error(f"unknown variable '{shortened(name)}' ({hint})", token.column)
+
+    def _unexpected(self) -> InputError:
+        token = self._tokens[self._index]
+        before = self._tokens[self._index - 1] if self._index else _Token("start", "", 0)
+        advice = ""
+        if token.kind in ("name", "quoted", "number") and before.kind == "number":
+            advice = f"; write {before.text}*{token.text} for a product"
+        elif token.text == "*" == before.text:
+            advice = _CHARACTER_ADVICE["^"]
+        elif token.text in _SIGN_LIKE:
+            advice = "; a comparison has no place here"
+        return self.error(f"unexpected '{token.text}'{advice}")
+
+
+def _point_at(text: str, at: int) -> str:
+    """Names the position and shows its line, shortened if it is long, with a caret below."""
+    start = text.rfind("\n", 0, at) + 1
+    line, column = text[start:].partition("\n")[0], at - start
+    first = max(0, column - SHOWN_BEFORE)
+    shown = "…" * (first > 0) + line[first : column + SHOWN_AFTER] + "…" * (len(line) > column + SHOWN_AFTER)
+    indent = "".join("\t" if character == "\t" else " " for character in shown[: column - first + (first > 0)])
+    row = f"line {text.count(chr(10), 0, at) + 1}, " if "\n" in text.strip() else ""
+    return f"at {row}column {column + 1}:\n    {shown}\n    {indent}^"

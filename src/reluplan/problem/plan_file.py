@@ -1,0 +1,156 @@
+"""plan.csv: one row per step with states, actions, auxiliaries and reward; the last row is the final state."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.errors import InputError
+from reluplan.problem.csv_names import escaped, unescaped
+from reluplan.problem.expression import shortened
+from reluplan.problem.problem import Problem, Variable
+from reluplan.problem.rollout import Trajectory
+
+Array = NDArray[np.float64]
+
+
+def plan_csv(problem: Problem, trajectory: Trajectory) -> str:
+    """The file's text; numbers are written so that reading them back gives the same float64."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = [v.name for v in problem.input_variables]
+    writer.writerow(["step", *map(escaped, names), "reward"])
+    for t in range(trajectory.horizon + 1):
+        last = t == trajectory.horizon
+        actions = [""] * len(problem.actions) if last else map(repr, trajectory.actions[t].tolist())
+        reward = "" if last else repr(float(trajectory.rewards[t]))
+        states, extra = trajectory.states[t].tolist(), trajectory.auxiliaries[t].tolist()
+        writer.writerow([t + 1, *map(repr, states), *actions, *map(repr, extra), reward])
+    return text.getvalue()
+
+
+@dataclass(frozen=True, eq=False)
+class StoredPlan:
+    """What a plan file says: to be simulated, not believed."""
+
+    initial_state: Array
+    actions: Array
+    auxiliaries: Array
+    states: Array | None
+    rewards: Array | None
+
+
+def read_plan(problem: Problem, path: Path) -> StoredPlan:
+    """Read a plan file (or the plan.csv of a run directory) for this problem."""
+    table = _read_table(path / "plan.csv" if path.is_dir() else path)
+    table.require(problem.actions + problem.auxiliaries)
+    table.check_steps()
+    horizon = _action_rows(problem, table)
+    states = _states(problem, table)
+    if problem.auxiliaries and table.row_count == horizon:
+        raise table.error(f"the auxiliaries of the final state are missing: add a row for step {horizon + 1}")
+    return StoredPlan(
+        initial_state=problem.initial_lower if states is None else states[0],
+        actions=table.numbers(problem.actions, horizon),
+        auxiliaries=table.numbers(problem.auxiliaries, horizon + 1),
+        states=states,
+        rewards=np.array([table.number(t, "reward") for t in range(horizon)]) if "reward" in table.columns else None,
+    )
+
+
+def _states(problem: Problem, table: _Table) -> Array | None:
+    """The states of every row; None if the file has none of them and they can be done without."""
+    if any(v.name in table.columns for v in problem.states):
+        table.require(problem.states)
+        return table.numbers(problem.states, table.row_count)
+    if (problem.initial_lower < problem.initial_upper).any():
+        raise table.error("has no state columns, but the problem leaves the first state open; add them")
+    return None
+
+
+def _action_rows(problem: Problem, table: _Table) -> int:
+    """How many steps have actions; only the last row may lack them."""
+    last = [table.text(table.row_count - 1, v.name) for v in problem.actions]
+    horizon = table.row_count - (0 if any(last) else 1)
+    if horizon < 1:
+        raise table.error("has no plan: its only row has no actions")
+    return horizon
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The rows of a file as text, with the place of each column and the line of each row."""
+
+    path: Path
+    columns: dict[str, int]
+    rows: list[list[str]]
+    lines: list[int]
+
+    @property
+    def row_count(self) -> int:
+        return len(self.rows)
+
+    def error(self, message: str) -> InputError:
+        return InputError(f"{self.path}: {message}")
+
+    def require(self, variables: Sequence[Variable]) -> None:
+        for variable in variables:
+            if variable.name not in self.columns:
+                found = shortened(", ".join(self.columns))
+                raise self.error(f"the column '{variable.name}' is missing; the file has: {found}")
+
+    def text(self, row: int, column: str) -> str:
+        return self.rows[row][self.columns[column]].strip()
+
+    def number(self, row: int, column: str) -> float:
+        text, where = self.text(row, column), f"line {self.lines[row]}, column '{column}'"
+        try:
+            value = float(text)
+        except ValueError:
+            raise self.error(f"{where}: expected a number, got {shortened(text)!r}") from None
+        if not math.isfinite(value):
+            raise self.error(f"{where}: {text} is not a finite number")
+        return value
+
+    def numbers(self, variables: Sequence[Variable], count: int) -> Array:
+        """The first rows of some columns, shape (count, variables)."""
+        values = [[self.number(row, v.name) for v in variables] for row in range(count)]
+        return np.array(values, dtype=np.float64).reshape(count, len(variables))
+
+    def check_steps(self) -> None:
+        """Step numbers, if there are any, count up by one: no row was lost, repeated or moved."""
+        if "step" not in self.columns:
+            return
+        for row in range(1, self.row_count):
+            before, now = self.number(row - 1, "step"), self.number(row, "step")
+            if now != before + 1:
+                raise self.error(f"line {self.lines[row]}: step {now:g} follows step {before:g}; steps count up by one")
+
+
+def _read_table(path: Path) -> _Table:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file)
+            numbered = [(reader.line_num, row) for row in reader if any(field.strip() for field in row)]
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such plan file") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: cannot be read as CSV ({error})") from None
+    if len(numbered) < 2:
+        raise InputError(f"{path}: has no plan: expected a header and at least one step")
+    (_, first), *steps = numbered
+    header = [unescaped(name.strip()) for name in first]
+    table = _Table(path, {name: i for i, name in enumerate(header)}, [row for _, row in steps], [n for n, _ in steps])
+    if len(table.columns) < len(header):
+        raise table.error("two columns of the header have the same name")
+    for line, row in steps:
+        if len(row) != len(header):
+            raise table.error(f"line {line} has {len(row)} fields, the header has {len(header)}")
+    return table

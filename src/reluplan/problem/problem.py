@@ -1,0 +1,209 @@
+"""The planning problem: variables, dynamics, constraints, reward, horizon."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.errors import InputError
+from reluplan.network.relu_network import ReluNetwork
+from reluplan.problem.expression import Constraint
+from reluplan.problem.fingerprint import fingerprint
+from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.tolerance import Tolerances, largest_size, tolerance_for
+
+Array = NDArray[np.float64]
+Kind = Literal["continuous", "integer", "boolean"]
+
+WIDEST_WITH_TIES = 2.0**14
+"""States of this range and more keep no distance from rounding ties: solvers take them for continuous anyway."""
+
+NOT_IN_FINGERPRINT = {
+    ("Problem", "name"): "what a problem is called changes no plan",
+    ("Problem", "source"): "nor does the file that it came from",
+    ("Constraint", "text"): "how a row was written; its function and its sign are what counts",
+    ("Problem", "horizon"): "compared by who relies on it: what holds up to a horizon holds for shorter ones",
+    ("Problem", "initial_lower"): "compared likewise: what holds for a box of initial states holds for smaller ones",
+    ("Problem", "initial_upper"): "see initial_lower",
+}
+"""What `Problem.fingerprint` leaves out, and why; all else is in it, fields that are added later included."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A state, action or auxiliary variable with its domain; absent bounds are infinite."""
+
+    name: str
+    kind: Kind = "continuous"
+    lower: float = -np.inf
+    upper: float = np.inf
+
+    @property
+    def is_discrete(self) -> bool:
+        return self.kind != "continuous"
+
+
+@dataclass(frozen=True)
+class StepLayout:
+    """Where the parts of one step stand in the vector w = (s, a, x, s', x') that functions read.
+
+    s: states, a: actions, x: auxiliaries; a prime marks the next step.
+    """
+
+    state_count: int
+    action_count: int
+    auxiliary_count: int
+
+    @property
+    def states(self) -> slice:
+        return slice(0, self.state_count)
+
+    @property
+    def actions(self) -> slice:
+        return slice(self.state_count, self.state_count + self.action_count)
+
+    @property
+    def auxiliaries(self) -> slice:
+        return slice(self.actions.stop, self.input_count)
+
+    @property
+    def input_count(self) -> int:
+        """Length of (s, a, x), the inputs of the dynamics."""
+        return self.state_count + self.action_count + self.auxiliary_count
+
+    @property
+    def next_states(self) -> slice:
+        return slice(self.input_count, self.input_count + self.state_count)
+
+    @property
+    def next_auxiliaries(self) -> slice:
+        return slice(self.next_states.stop, self.width)
+
+    @property
+    def width(self) -> int:
+        return self.input_count + self.state_count + self.auxiliary_count
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """⟨S, A, C, T, I, G, R⟩ with a horizon; T is a ReLU network.
+
+    dynamics: maps (s, a, x) to the real-valued prediction of s'; see `next_states` for discrete states.
+    constraints: C, over w = (s, a, x, s', x') of every step t = 1..H.
+    goal: G, over the final state and its auxiliaries, at the positions of s and x.
+    initial_constraints: rows of I beside the box [initial_lower, initial_upper], at the positions of s and x.
+    State and auxiliary bounds hold at every t = 1..H+1, action bounds at every t = 1..H.
+    tie_distance: plans, and so bounds, leave out predictions of discrete states that are rounded down although they are
+    this close to a tie: there the last bit would decide.
+
+    >>> problem = Problem.load("examples/tanks/problem.toml")
+    >>> [action.name for action in problem.actions]
+    ['flow[upper]', 'flow[lower]']
+    """
+
+    name: str
+    horizon: int
+    states: tuple[Variable, ...]
+    actions: tuple[Variable, ...]
+    auxiliaries: tuple[Variable, ...]
+    initial_lower: Array
+    initial_upper: Array
+    dynamics: ReluNetwork
+    reward: PiecewiseLinear
+    constraints: tuple[Constraint, ...] = ()
+    initial_constraints: tuple[Constraint, ...] = ()
+    goal: tuple[Constraint, ...] = ()
+    source: str = "problem"
+    tie_distance: float = 1e-6
+
+    @classmethod
+    def load(cls, path: str | Path) -> Problem:
+        """Read a problem file (TOML) and the network it names."""
+        from reluplan.problem.file import load_problem
+
+        return load_problem(Path(path))
+
+    def with_horizon(self, horizon: int) -> Problem:
+        """The same problem over another number of steps."""
+        if horizon < 1:
+            raise InputError(f"the horizon must be at least 1, got {horizon}")
+        return replace(self, horizon=horizon)
+
+    @cached_property
+    def layout(self) -> StepLayout:
+        return StepLayout(len(self.states), len(self.actions), len(self.auxiliaries))
+
+    @cached_property
+    def input_variables(self) -> tuple[Variable, ...]:
+        """The variables of (s, a, x), in that order."""
+        return self.states + self.actions + self.auxiliaries
+
+    def box(self, variables: Sequence[Variable]) -> tuple[Array, Array]:
+        """The declared bounds of some variables as two arrays."""
+        return np.array([v.lower for v in variables]), np.array([v.upper for v in variables])
+
+    @cached_property
+    def discrete_states(self) -> NDArray[np.bool_]:
+        return np.array([v.is_discrete for v in self.states], dtype=bool)
+
+    @cached_property
+    def boolean_states(self) -> NDArray[np.bool_]:
+        return np.array([v.kind == "boolean" for v in self.states], dtype=bool)
+
+    @cached_property
+    def tolerances(self) -> Tolerances:
+        """How much each constraint may be violated: relative to the size that its data have by the declared bounds, and
+        by the initial values of states that have none."""
+        initial = largest_size(self.initial_lower, self.initial_upper)
+        states = largest_size(*self.box(self.states))
+        states = np.where(np.isfinite(states), np.maximum(states, initial), initial)
+        actions, auxiliaries = (largest_size(*self.box(part)) for part in (self.actions, self.auxiliaries))
+        known = np.concatenate([states, actions, auxiliaries, states, auxiliaries])
+        lower, upper = self.box(self.input_variables + self.states + self.auxiliaries)
+        lower, upper = (np.where(np.isfinite(side), side, sign * known) for side, sign in ((lower, -1.0), (upper, 1.0)))
+
+        def of_rows(rows: Sequence[Constraint]) -> Array:
+            ends = [np.abs(row.function.bounds(lower[None], upper[None])) for row in rows]
+            return tolerance_for(np.array([max(low[0], high[0]) for low, high in ends], dtype=np.float64))
+
+        return Tolerances(
+            tolerance_for(states),
+            tolerance_for(actions),
+            tolerance_for(auxiliaries),
+            of_rows(self.constraints),
+            of_rows(self.initial_constraints),
+            of_rows(self.goal),
+        )
+
+    @cached_property
+    def tie_distances(self) -> Array:
+        """τ of every state: a prediction p is rounded down to k only if p <= k + 1/2 − τ; zero for continuous ones."""
+        lower, upper = self.box(self.states)
+        return np.where(self.discrete_states & (upper - lower < WIDEST_WITH_TIES), self.tie_distance, 0.0)
+
+    def next_states(self, inputs: Array) -> Array:
+        """s' for inputs (s, a, x) of shape (..., input_count).
+
+        Continuous states take the prediction itself, integer states its nearest integer (halves go up), boolean
+        states 1 if it is at least 1/2 and 0 otherwise.
+        """
+        return self.round_states(self.dynamics.forward(inputs))
+
+    def round_states(self, predictions: Array) -> Array:
+        """The rounding of `next_states`, alone."""
+        if not self.discrete_states.any():
+            return predictions
+        floor = np.floor(predictions)
+        nearest = floor + (predictions - floor >= 0.5)  # exact, unlike floor(p + 1/2) just below a half
+        rounded = np.where(self.discrete_states, nearest, predictions)
+        return np.where(self.boolean_states, np.clip(rounded, 0.0, 1.0), rounded)
+
+    def fingerprint(self) -> str:
+        """A hash of everything that a proof about steps may rest on: every field that is not in NOT_IN_FINGERPRINT."""
+        return fingerprint(self, NOT_IN_FINGERPRINT)

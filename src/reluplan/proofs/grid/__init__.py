@@ -1,0 +1,1 @@
+"""The proof by a value function on a grid that no plan can beat."""

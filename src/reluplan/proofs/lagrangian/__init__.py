@@ -1,0 +1,1 @@
+"""The proof by Lagrangian decomposition over time."""

@@ -1,0 +1,65 @@
+"""Simulated windows of a piece: cheap lower estimates of what its MILP will find."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.encoding.window import Span
+from reluplan.problem.rollout import Trajectory
+from reluplan.proofs.lagrangian.subproblem import Piece, Windows, window_values
+
+Array = NDArray[np.float64]
+
+SCALES = (1.0, 0.1, 0.01)
+"""Of the noise around known windows, as shares of the boxes."""
+
+
+def plan_window(span: Span, trajectory: Trajectory) -> Trajectory:
+    """A plan's own steps in the first window of a span."""
+    first, end = span.first, span.first + span.length
+    return Trajectory(
+        trajectory.states[first : end + 1],
+        trajectory.actions[first:end],
+        trajectory.auxiliaries[first : end + 1],
+        trajectory.rewards[first:end],
+    )
+
+
+def plan_windows(piece: Piece, trajectory: Trajectory) -> Windows:
+    """A plan's own windows of a piece; of many, the first, the middle and the last."""
+    span = piece.span
+    which = np.unique([0, span.count // 2, span.count - 1])
+    starts = span.first + span.length * which
+    states = trajectory.states
+    return piece.windows(window_values(trajectory, span)[which], states[starts], states[starts + span.length])
+
+
+def sample_windows(piece: Piece, trajectory: Trajectory, count: int, rng: np.random.Generator) -> Windows:
+    """Simulated windows: from anywhere in the first state's box, and near the plan's own.
+
+    Rows of C are not looked at: these windows only guide the choice of values, which are proven afterwards.
+    """
+    span, bounds, problem = piece.span, piece.bounds, piece.problem
+    which = span.first + span.length * rng.integers(span.count, size=count)
+    scale = rng.choice((np.inf, *SCALES), size=(count, 1))
+
+    def spread(lower: Array, upper: Array, centre: Array) -> Array:
+        with np.errstate(invalid="ignore"):
+            near = centre + np.where(np.isinf(scale), 0.0, scale) * (upper - lower) * rng.uniform(
+                -0.5, 0.5, centre.shape
+            )
+        return np.clip(np.where(np.isinf(scale), rng.uniform(lower, upper, centre.shape), near), lower, upper)
+
+    states = spread(bounds.state_lower[0], bounds.state_upper[0], trajectory.states[which])
+    starts, rewards, inside = states, np.zeros(count), np.ones(count, dtype=bool)
+    slack = 1e-6 * np.maximum(1.0, np.abs(bounds.state_upper))
+    for t in range(span.length):
+        actions = spread(bounds.action_lower[t], bounds.action_upper[t], trajectory.actions[which + t])
+        now, later = trajectory.auxiliaries[which + t], trajectory.auxiliaries[which + t + 1]
+        following = problem.next_states(np.hstack([states, actions, now]))
+        rewards = rewards + problem.reward.evaluate(np.hstack([states, actions, now, following, later]))
+        low, high = bounds.state_lower[t + 1] - slack[t + 1], bounds.state_upper[t + 1] + slack[t + 1]
+        inside &= ((following >= low) & (following <= high)).all(axis=1)
+        states = following
+    return piece.windows(rewards, starts, states).take(np.flatnonzero(inside))

@@ -1,0 +1,181 @@
+"""What the methods of the search share: the problem, the time, the best plan so far, and where plans go."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from reluplan import clock
+from reluplan.problem.problem import Problem
+from reluplan.problem.rollout import Trajectory, simulate
+from reluplan.problem.ties import hangs_on_a_tie
+from reluplan.search.batch import Rollout, roll_out
+from reluplan.search.box import SearchBox
+from reluplan.search.decisions import Decisions
+from reluplan.search.merit import Merit, Score
+
+Array = NDArray[np.float64]
+
+SAME_OPTIMUM = 1e-6
+"""Local optima whose merits differ by less than this (relative) count as one."""
+
+
+class PlanSink(Protocol):
+    """Takes a simulated plan and says whether it satisfies every constraint and is better than all before."""
+
+    def __call__(self, trajectory: Trajectory, source: str, /) -> bool: ...
+
+
+class Method(Protocol):
+    """One way to find or to improve plans: offers what it finds to the context."""
+
+    def __call__(self, context: Context, /) -> None: ...
+
+
+@dataclass
+class Work:
+    """What a search has done so far: simulated plans, and linear programs solved."""
+
+    rollouts: int = 0
+    linear_programs: int = 0
+
+
+@dataclass
+class Context:
+    """One search. `best` is the best plan so far, feasible if `found`, otherwise the one of highest merit.
+
+    merit: prices violations; the price grows while no feasible plan is found.
+    optima: the merit of the local optimum that each climb so far ended in.
+    """
+
+    problem: Problem
+    box: SearchBox
+    deadline: float
+    sink: PlanSink
+    rng: Generator
+    merit: Merit
+    tell: Callable[[str], None] | None = None
+    best: Trajectory | None = None
+    best_score: Score | None = None
+    work: Work = field(default_factory=Work)
+    optima: list[float] = field(default_factory=list)
+
+    @property
+    def expired(self) -> bool:
+        return clock.now() >= self.deadline
+
+    @property
+    def last_moment(self) -> float:
+        """When even a batch of plans that has begun is given up."""
+        return self.deadline + clock.expected(clock.SEARCH_WORK)
+
+    @property
+    def remaining(self) -> float:
+        return max(0.0, self.deadline - clock.now())
+
+    @property
+    def found(self) -> bool:
+        """Whether the best plan satisfies every constraint."""
+        return self.best_score is not None and bool(self.best_score.feasible[0])
+
+    @property
+    def best_merit(self) -> float:
+        return -np.inf if self.best_score is None else float(self.best_score.merit(self.merit.price)[0])
+
+    @property
+    def different_optima(self) -> int:
+        """How many local optima the climbs ended in."""
+        size = SAME_OPTIMUM * max(1.0, abs(self.best_merit))
+        return len({round(value / size) for value in self.optima})
+
+    @property
+    def settled(self) -> bool:
+        """Whether further starts are unlikely to find a better local optimum.
+
+        With W different optima after N starts, W (N − 1) / (N − W − 2) are to be expected in total (Boender and
+        Rinnooy Kan, 1987); the search may stop when that is less than half an optimum above W. Not so with discrete
+        variables, where climbs from different starts make the same first choices.
+        """
+        if self.box.any_discrete:
+            return False
+        starts, different = len(self.optima), self.different_optima
+        return starts > different + 2 and different * (starts - 1) / (starts - different - 2) < different + 0.5
+
+    def part(self, problem: Problem, box: SearchBox) -> Context:
+        """A search of its own, for a part of the problem: same time, same randomness, no sink."""
+        merit = Merit(problem, self.merit.price)
+        return Context(problem, box, self.deadline, lambda *_: False, self.rng, merit, work=self.work)
+
+    def roll_out(self, decisions: Decisions) -> tuple[Rollout, Score]:
+        """Simulate a batch and score it."""
+        self.work.rollouts += decisions.count
+        rollout = roll_out(self.problem, decisions, self.last_moment)
+        return rollout, self.merit.score(rollout)
+
+    def simulate(self, decisions: Decisions) -> Rollout:
+        """Simulate a batch."""
+        return roll_out(self.problem, decisions, self.last_moment)
+
+    def gradient(self, decisions: Decisions) -> tuple[Rollout, Score, Decisions]:
+        """As `roll_out`, and the gradient of the merit of each plan."""
+        self.work.rollouts += decisions.count
+        rollout = roll_out(self.problem, decisions, self.last_moment)
+        return rollout, *self.merit.gradient(rollout)
+
+    def ranked(self, batch: Decisions) -> list[Decisions]:
+        """The plans of a batch, each a batch of one, best first."""
+        _, score = self.roll_out(batch)
+        order = np.argsort(-score.merit(self.merit.price), kind="stable")
+        return [batch.take(order[i : i + 1]) for i in range(len(order))]
+
+    def offer(self, decisions: Decisions, source: str) -> Trajectory:
+        """Simulate one plan (a batch of one) exactly and take it."""
+        self.work.rollouts += 1
+        trajectory = simulate(self.problem, decisions.initial[0], decisions.actions[0], decisions.auxiliaries[0])
+        self.take(trajectory, source)
+        return trajectory
+
+    def take(self, trajectory: Trajectory, source: str) -> None:
+        """Pass a simulated plan on if it keeps every constraint; remember it if it is the best so far."""
+        score = self.score(trajectory)
+        plan = trajectory.states, trajectory.actions, trajectory.auxiliaries
+        if score.feasible[0] and hangs_on_a_tie(self.problem, *plan):
+            score = dataclasses.replace(score, worst=np.full(1, np.inf))
+        if self._better(score):
+            self.best, self.best_score = trajectory, score
+            if score.feasible[0]:
+                self.sink(trajectory, source)
+
+    def _better(self, score: Score) -> bool:
+        """A plan within tolerance beats one without; among feasible ones the reward decides, else the merit."""
+        if self.best_score is None:
+            return True
+        if score.feasible[0] != self.best_score.feasible[0]:
+            return bool(score.feasible[0])
+        if score.feasible[0]:
+            return bool(score.reward[0] > self.best_score.reward[0])
+        return bool(score.merit(self.merit.price)[0] > self.best_merit)
+
+    def score(self, trajectory: Trajectory) -> Score:
+        """The score of a simulated plan, arrays of one entry."""
+        no_units = np.zeros((trajectory.horizon, 1, 0), dtype=bool)
+        return self.merit.score(Rollout(Decisions.of(trajectory), trajectory.states[None], no_units))
+
+    def merit_of(self, trajectory: Trajectory) -> float:
+        """The merit of a simulated plan."""
+        return float(self.score(trajectory).merit(self.merit.price)[0])
+
+    def raise_price(self) -> None:
+        """Violations cost ten times as much from now on."""
+        self.merit = dataclasses.replace(self.merit, price=10.0 * self.merit.price)
+
+    def say(self, message: str) -> None:
+        """Tell whoever listens."""
+        if self.tell is not None:
+            self.tell(message)

@@ -1,0 +1,126 @@
+"""Improving one plan by linear programs: as a whole if it is short, window by window if it is long."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from reluplan import clock
+from reluplan.problem.rollout import Trajectory
+from reluplan.search.context import Context
+from reluplan.search.pattern_walk import walk_patterns
+from reluplan.search.position import MARGIN, Position
+from reluplan.search.trust_region import TrustRegion
+from reluplan.search.windows import cut_out, splice, window_context
+
+MOST_COLUMNS = 3000
+MOST_STEPS = 120
+"""Simplex time grows with the square of the horizon: a linear program gets no larger than this."""
+PAUSE = 1.0
+"""Seconds between two plans that a window passes on before it is done."""
+CATCH_UP_ROUNDS = 4
+"""Rounds of trust-region steps and walks that a climb from a bad start gets to reach the best plan."""
+MIXED_STEPS = 20
+"""Trust-region steps with integer columns in one climb."""
+
+
+def improve(context: Context, plan: Trajectory) -> Trajectory:
+    """The plan of highest merit that linear programs reach from this one."""
+    return climb(context, plan) if fits(context) else sweep(context, plan, climb_best)
+
+
+def climb_best(context: Context) -> None:
+    """Climb from the best plan so far."""
+    if context.best is not None:
+        climb(context, context.best)
+
+
+def climb(context: Context, plan: Trajectory, margin: float = MARGIN) -> Trajectory:
+    """Trust-region steps, then a walk from pattern to pattern, and both again as long as that gains.
+
+    If there are discrete variables, trust-region steps that may change them come first. A climb that is still below
+    the best plan after some rounds is given up.
+    """
+    position = Position(context, plan, margin=margin)
+    for round_number in itertools.count():
+        late = round_number >= CATCH_UP_ROUNDS and position.value < context.best_merit
+        if late or context.expired or not np.isfinite(position.value):
+            return position.plan
+        if context.box.any_discrete:
+            TrustRegion(position, integers=True).run(MIXED_STEPS)
+        TrustRegion(position).run()
+        before = position.value
+        walk_patterns(position)
+        if not position.is_gain(position.value - before):
+            break
+    context.optima.append(position.value)
+    return position.plan
+
+
+def longest_window(context: Context) -> int:
+    """How many steps fit into one linear program."""
+    problem = context.problem
+    columns = len(problem.input_variables) + len(problem.reward.terms) + len(problem.constraints)
+    return max(10, min(MOST_STEPS, MOST_COLUMNS // max(1, columns)))
+
+
+def fits(context: Context) -> bool:
+    """Whether the whole horizon fits into one linear program."""
+    return context.problem.horizon <= longest_window(context)
+
+
+def sweep(
+    context: Context, plan: Trajectory, search: Callable[[Context], None], skip_steady: bool = False
+) -> Trajectory:
+    """Search in overlapping windows in turn, each between the states where it begins and ends now.
+
+    `search` improves the best plan of the context of one window. skip_steady: leave out windows that stay in one state.
+    """
+    for first, last in _windows(context, plan):
+        old = cut_out(plan, first, last)
+        if skip_steady and np.allclose(old.states, old.states[0], rtol=1e-6, atol=1e-6):
+            continue
+        end = None if last == plan.horizon else old.states[-1]
+        part = window_context(context, first, last - first, old.states[0] if first else None, end)
+        part.take(old, "window")
+        part.sink = _Forward(context, plan, first)
+        search(part)
+        if part.best is not None and part.merit_of(part.best) > part.merit_of(old):
+            trial = splice(context.problem, plan, part.best, first)
+            context.take(trial, "window")
+            plan = max(plan, trial, key=context.merit_of)
+    return plan
+
+
+@dataclass
+class _Forward:
+    """Passes better plans of a window on as plans of the whole horizon, but not too often: that takes a simulation."""
+
+    context: Context
+    plan: Trajectory
+    first: int
+    last_time: float = -np.inf
+
+    def __call__(self, part: Trajectory, source: str) -> bool:
+        if clock.now() > self.last_time + PAUSE:
+            self.context.take(splice(self.context.problem, self.plan, part, self.first), source)
+            self.last_time = clock.now()
+        return True
+
+
+def _windows(context: Context, plan: Trajectory) -> Iterator[tuple[int, int]]:
+    """Overlapping windows in order; one that looks like the one before (a steady stretch) is left out."""
+    length = longest_window(context)
+    for first in range(0, max(1, plan.horizon - length // 2), max(1, length // 2)):
+        last = min(first + length, plan.horizon)
+        if context.expired:
+            return
+        if first == 0 or not _same(cut_out(plan, first, last), cut_out(plan, first - length // 2, last - length // 2)):
+            yield first, last
+
+
+def _same(a: Trajectory, b: Trajectory) -> bool:
+    return bool(np.allclose(a.states, b.states, atol=1e-7) and np.allclose(a.actions, b.actions, atol=1e-7))

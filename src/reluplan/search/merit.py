@@ -1,0 +1,159 @@
+"""What the search maximises: the reward, less a price for broken constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.problem.expression import Constraint
+from reluplan.problem.problem import Problem
+from reluplan.search.batch import Rollout, adjoint
+from reluplan.search.decisions import Decisions
+from reluplan.search.slopes import largest_slope, value_and_slope
+
+Array = NDArray[np.float64]
+
+HOPELESS = 1e30
+"""The merit of a step that leads to no number at all is minus this."""
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """Reward, total violation, and largest violation in units of its tolerance of each plan of a batch, all (B,)."""
+
+    reward: Array
+    violation: Array
+    worst: Array
+
+    @property
+    def feasible(self) -> NDArray[np.bool_]:
+        """Which plans keep every constraint within the tolerance of the check."""
+        fine: NDArray[np.bool_] = (self.worst <= 1.0) & np.isfinite(self.reward)
+        return fine
+
+    def merit(self, price: float) -> Array:
+        """reward − price · violation; what is not a number is worth −inf."""
+        merit = self.reward - price * self.violation
+        return np.where(np.isfinite(merit), merit, -np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Merit:
+    """reward − price · Σ violations, an exact penalty once the price exceeds the multipliers of the constraints.
+
+    Violations count for state bounds, C, G and the rows of I; the boxes of decisions are kept by projection.
+    """
+
+    problem: Problem
+    price: float
+
+    @classmethod
+    def of(cls, problem: Problem) -> Merit:
+        """Ten times the steepest slope of the reward as the first price."""
+        return cls(problem, 10.0 * max(1.0, largest_slope(problem.reward)))
+
+    def score(self, rollout: Rollout) -> Score:
+        """The value of each plan."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            w = rollout.step_vectors()
+            reward = self.problem.reward.evaluate(w).sum(axis=1)
+            parts = [(part, self.problem.tolerances.states) for part in _outside(self.problem, rollout.states)]
+            parts += self._row_values(rollout, w)
+            count = rollout.decisions.count
+            amounts = [np.maximum(part, 0.0).reshape(count, -1) for part, _ in parts]
+            shares = [np.maximum(part / tolerance, 0.0).reshape(count, -1) for part, tolerance in parts]
+        total = sum((part.sum(axis=1) for part in amounts), np.zeros(count))
+        worst = np.max([part.max(axis=1, initial=0.0) for part in shares], axis=0)
+        return Score(reward, total, worst)
+
+    def step_merit(self, rollout: Rollout) -> Array:
+        """R − price · violation of C and of the bounds of s' at the first step of each plan, shape (B,)."""
+        w = rollout.step_vectors()[:, 0]
+        outside = _outside(self.problem, rollout.states[:, 1])
+        total = sum((np.maximum(part, 0.0).sum(axis=1) for part in outside), np.zeros(len(w)))
+        total += _total_violation(self.problem.constraints, w)
+        merit = self.problem.reward.evaluate(w) - self.price * total
+        return np.where(np.isfinite(merit), merit, -HOPELESS)
+
+    def goal_merit(self, rollout: Rollout) -> Array:
+        """−price · violation of G at the last state of each plan, shape (B,)."""
+        return -self.price * _total_violation(self.problem.goal, _state_vectors(self.problem, rollout, -1))
+
+    def _row_values(self, rollout: Rollout, w: Array) -> list[tuple[Array, Array]]:
+        """The value of every row, and its tolerance."""
+        return [
+            (np.abs(value) if constraint.equality else value, tolerance)
+            for constraints, vectors, allowed in self._rows(rollout, w)
+            for constraint, tolerance in zip(constraints, allowed, strict=True)
+            for value in [constraint.function.evaluate(vectors)]
+        ]
+
+    def _rows(self, rollout: Rollout, w: Array) -> list[tuple[Sequence[Constraint], Array, Array]]:
+        """C over every step, the rows of I over the first state, G over the last, each with their tolerances."""
+        problem, allowed = self.problem, self.problem.tolerances
+        first, last = (_state_vectors(problem, rollout, t) for t in (0, -1))
+        return [
+            (problem.constraints, w, allowed.constraints),
+            (problem.initial_constraints, first, allowed.initial_constraints),
+            (problem.goal, last, allowed.goal),
+        ]
+
+    def gradient(self, rollout: Rollout) -> tuple[Score, Decisions]:
+        """The scores, and the gradient of the merit of each plan with respect to its decisions."""
+        problem, layout, count = self.problem, self.problem.layout, rollout.decisions.count
+        w = rollout.step_vectors()
+        rewards, slopes = value_and_slope(problem.reward, w)
+        edges = [np.zeros((count, layout.width)), np.zeros((count, layout.width))]
+        total, worst = np.zeros(count), np.zeros(count)
+        sums = [np.array(slopes), *edges]
+        for (constraints, vectors, allowed), target in zip(self._rows(rollout, w), sums, strict=True):
+            for constraint, tolerance in zip(constraints, allowed, strict=True):
+                amount, slope = _violation(constraint, vectors)
+                target -= self.price * slope
+                total += amount.reshape(count, -1).sum(axis=1)
+                worst = np.maximum(worst, amount.reshape(count, -1).max(axis=1) / tolerance)
+        below, above = _outside(problem, rollout.states)
+        for part in (below, above):
+            total += np.maximum(part, 0.0).sum(axis=(1, 2))
+            worst = np.maximum(worst, (part / problem.tolerances.states).max(axis=(1, 2), initial=0.0))
+        states, auxiliaries = np.zeros_like(rollout.states), np.zeros_like(rollout.decisions.auxiliaries)
+        states[:] = self.price * ((below > 0.0).astype(float) - (above > 0.0))
+        states[:, :-1] += sums[0][..., layout.states]
+        states[:, 1:] += sums[0][..., layout.next_states]
+        auxiliaries[:, :-1] += sums[0][..., layout.auxiliaries]
+        auxiliaries[:, 1:] += sums[0][..., layout.next_auxiliaries]
+        for t, edge in ((0, sums[1]), (-1, sums[2])):
+            states[:, t] += edge[:, layout.states]
+            auxiliaries[:, t] += edge[:, layout.auxiliaries]
+        gradient = adjoint(problem, rollout, states, sums[0][..., layout.actions], auxiliaries)
+        return Score(rewards.sum(axis=1), total, worst), gradient
+
+
+def _total_violation(constraints: Sequence[Constraint], w: Array) -> Array:
+    values = [(constraint, constraint.function.evaluate(w)) for constraint in constraints]
+    amounts = [np.abs(value) if constraint.equality else np.maximum(value, 0.0) for constraint, value in values]
+    return sum(amounts, np.zeros(len(w)))
+
+
+def _violation(constraint: Constraint, w: Array) -> tuple[Array, Array]:
+    """max(0, g) or |g|, and its slope."""
+    value, slope = value_and_slope(constraint.function, w)
+    sign = np.sign(value) if constraint.equality else (value > 0.0).astype(float)
+    return sign * value, sign[..., None] * slope
+
+
+def _outside(problem: Problem, states: Array) -> tuple[Array, Array]:
+    """How far states lie below and above their bounds; negative inside."""
+    lower, upper = problem.box(problem.states)
+    return lower - states, states - upper
+
+
+def _state_vectors(problem: Problem, rollout: Rollout, t: int) -> Array:
+    """One state of each plan and its auxiliaries where initial and goal rows read them, shape (B, width)."""
+    w = np.zeros((rollout.decisions.count, problem.layout.width))
+    w[:, problem.layout.states] = rollout.states[:, t]
+    w[:, problem.layout.auxiliaries] = rollout.decisions.auxiliaries[:, t]
+    return w

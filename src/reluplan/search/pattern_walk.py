@@ -1,0 +1,107 @@
+"""Walking from activation pattern to activation pattern, each at its best plan: ends in a true local optimum."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.optimisation.linear_program import LinearProgram
+from reluplan.search.local_model import LocalModel
+from reluplan.search.position import Position, switching, where
+
+Index = NDArray[np.int64]
+Pattern = NDArray[np.bool_]
+
+RADIUS = 1.0
+NEAR = 1e-6
+"""A unit with |In| below this sits on its boundary."""
+ROUNDS = 12
+"""How often switching units are forbidden to before the LP's optimum must lie inside the pattern."""
+MOST_FLIPS = 30
+MOST_MOVES = 20
+
+
+class Blocked(NamedTuple):
+    """Units on their boundary that keep a pattern's plan from being better, dearest first."""
+
+    steps: Index
+    units: Index
+
+
+def walk_patterns(position: Position) -> None:
+    """Take the best plan of the activation pattern; then of a pattern with units on their boundary switched; repeat.
+
+    Where a plan sits on a unit's boundary In = 0, both sides have the same states but other slopes. The multiplier of
+    the row that keeps the unit on its side says whether that row is in the way; the pattern beyond may be better.
+    """
+    for _ in range(MOST_MOVES):
+        if not _leave(position):
+            return
+
+
+def _leave(position: Position) -> bool:
+    """Improve within the pattern or, if that is exhausted, in a neighbouring one; False if no neighbour helps."""
+    active = position.local(RADIUS).linearisation.active
+    blocked = _best_of(position, active)
+    if blocked is None:
+        return True
+    for flip in _flips(blocked):
+        if position.context.expired:
+            return False
+        if _best_of(position, _flipped(active, flip)) is None:
+            return True
+    return False
+
+
+def _flips(blocked: Blocked) -> list[Blocked]:
+    """Each unit alone, dearest first; then all together."""
+    single = [Blocked(blocked.steps[i : i + 1], blocked.units[i : i + 1]) for i in range(len(blocked.steps))]
+    return single[:MOST_FLIPS] + ([blocked] if len(single) > 1 else [])
+
+
+def _flipped(active: Pattern, flip: Blocked) -> Pattern:
+    other = active.copy()
+    other[flip.steps, flip.units] ^= True
+    return other
+
+
+def _best_of(position: Position, active: Pattern) -> Blocked | None:
+    """Move to the best plan of a pattern, None if that gained; otherwise the units that are in the way.
+
+    Only units that are near their boundary, or switched at an optimum before, have a row in the linear program.
+    """
+    local = position.local(RADIUS, active)
+    program = LinearProgram(local.model)
+    first_row = program.row_count
+    kept = [where(np.abs(local.linearisation.units) <= NEAR)]
+    _keep(program, local, *kept[0])
+    for _ in range(ROUNDS):
+        x = position.solve(program)
+        if x is None or not position.is_gain(program.objective - position.value):
+            break
+        if position.move(local, x) is not None:
+            return None
+        kept.append(switching(local, x))
+        if not len(kept[-1][0]):
+            break
+        _keep(program, local, *kept[-1])
+    return _blocked(program, local, kept, first_row)
+
+
+def _keep(program: LinearProgram, local: LocalModel, steps: Index, units: Index) -> None:
+    if len(steps):
+        program.add_rows(*local.unit_rows(steps, units))
+
+
+def _blocked(program: LinearProgram, local: LocalModel, kept: list[tuple[Index, Index]], first_row: int) -> Blocked:
+    """The units on their boundary whose rows have a multiplier."""
+    steps, units = np.concatenate([steps for steps, _ in kept]), np.concatenate([units for _, units in kept])
+    prices = np.abs(program.row_duals[first_row:])[: len(steps)]
+    if len(prices) < len(steps):
+        return Blocked(steps[:0], units[:0])
+    near = np.abs(local.linearisation.units[steps, units]) <= NEAR
+    order = np.argsort(-prices, kind="stable")
+    order = order[(prices > 1e-9)[order] & near[order]]
+    return Blocked(steps[order], units[order])

@@ -1,0 +1,95 @@
+"""A plan on its way up: the linear program around it, and the step to that program's optimum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.optimisation.linear_program import LinearProgram
+from reluplan.problem.rollout import Trajectory
+from reluplan.search.context import Context
+from reluplan.search.decisions import Decisions
+from reluplan.search.linearise import linearise
+from reluplan.search.local_model import LocalModel, LocalSettings, local_model
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+FACTORS = np.array([1.0, 0.7, 0.4, 0.2, 0.1, 0.03])
+"""Parts of the step to the LP's optimum that are simulated; the best is taken."""
+MARGIN = 1e-8
+"""How far constraints move inward, against the tolerances of the LP."""
+WORTHWHILE, NOISE = 1e-10, 1e-8
+"""A gain below this (relative, and absolute) counts as none."""
+
+
+class Move(NamedTuple):
+    """A step that was taken: what it gained, and which part of the LP's step it was."""
+
+    gain: float
+    factor: float
+
+
+@dataclass
+class Position:
+    """A plan and its merit, which only rises."""
+
+    context: Context
+    plan: Trajectory
+    source: str = "linear program"
+    margin: float = MARGIN
+    value: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.value = self.context.merit_of(self.plan)
+
+    def is_gain(self, gain: float) -> bool:
+        """Whether a gain is more than rounding."""
+        return gain > NOISE + WORTHWHILE * abs(self.value)
+
+    def local(self, radius: float, active: NDArray[np.bool_] | None = None, integers: bool = False) -> LocalModel:
+        """The linear program around the plan, for its own activation pattern or for another one.
+
+        radius: how far decisions may move, as a share of their boxes. integers: whether discrete ones may.
+        """
+        context, width = self.context, self.context.box.width
+        reach = Decisions(radius * width.initial, radius * width.actions, radius * width.auxiliaries)
+        lin = linearise(context.problem, self.plan, active)
+        settings = LocalSettings(reach, context.merit.price, self.margin, integers)
+        return local_model(context.problem, self.plan, lin, settings)
+
+    def solve(self, program: LinearProgram) -> Array | None:
+        """The optimum of a linear program in the time that is left."""
+        self.context.work.linear_programs += 1
+        return program.solve(self.context.remaining)
+
+    def move(self, local: LocalModel, x: Array) -> Move | None:
+        """Simulate parts of the step from the plan to x, and take the best if it gains."""
+        context, here = self.context, Decisions.of(self.plan)
+        step = context.box.into(local.decisions(x)).plus(here, np.array([-1.0]))
+        rollout, score = context.roll_out(context.box.into(here.plus(step, FACTORS)))
+        merits = score.merit(context.merit.price)
+        best = int(merits.argmax())
+        gain = float(merits[best]) - self.value
+        if not self.is_gain(gain):
+            return None
+        self.plan = context.offer(rollout.decisions.take(np.array([best])), self.source)
+        self.value = context.merit_of(self.plan)
+        return Move(gain, float(FACTORS[best]))
+
+
+def switching(local: LocalModel, x: Array) -> tuple[Index, Index]:
+    """The (steps, units) that are on another side at x than the pattern of the linear program has them."""
+    lin = local.linearisation
+    units = np.einsum("tui,ti->tu", lin.slopes, local.inputs(x)) + lin.intercepts
+    size = 1e-9 * np.maximum(1.0, np.abs(lin.intercepts))
+    return where(np.where(lin.active, units < -size, units > size))
+
+
+def where(mask: NDArray[np.bool_]) -> tuple[Index, Index]:
+    """The (steps, units) of a mask of that shape."""
+    steps, units = np.nonzero(mask)
+    return steps.astype(np.int64), units.astype(np.int64)

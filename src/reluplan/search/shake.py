@@ -1,0 +1,57 @@
+"""Leaving a local optimum: plans near the best one, improved in turn."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.problem.rollout import Trajectory
+from reluplan.search.context import Context
+from reluplan.search.decisions import Decisions
+from reluplan.search.gradient import ascend
+from reluplan.search.improve import climb
+from reluplan.search.starts import between_knots
+
+Array = NDArray[np.float64]
+
+BATCH = 24
+ASCENT_STEPS = 25
+RATE = 0.01
+IMPROVED = 2
+"""How many plans of a shaken batch are improved by linear programs."""
+SMALLEST, LARGEST = 0.02, 0.5
+"""Sizes of the noise as shares of the boxes."""
+
+
+def shake(context: Context) -> None:
+    """Add noise to stretches of the best plan, let gradients settle it a little, improve the best of the batch."""
+    if context.best is None:
+        return
+    batch, merits = ascend(context, shaken(context, context.best, BATCH), ASCENT_STEPS, RATE)
+    for which in np.argsort(-merits, kind="stable")[:IMPROVED]:
+        climb(context, context.offer(batch.take(np.array([which])), "shake"))
+
+
+def shaken(context: Context, plan: Trajectory, count: int) -> Decisions:
+    """Copies of a plan with smooth noise on a random stretch of the actions (and on initial states)."""
+    rng, width = context.rng, context.box.width
+    base = Decisions.of(plan)
+    size = SMALLEST * (LARGEST / SMALLEST) ** rng.random(count)
+    noise = np.stack([_stretch(context, int(knots)) for knots in rng.integers(2, 9, count)])
+    return context.box.into(
+        Decisions(
+            base.initial + size[:, None] * rng.normal(size=(count, base.initial.shape[1])) * width.initial,
+            base.actions + size[:, None, None] * noise * width.actions,
+            np.repeat(base.auxiliaries, count, axis=0),
+        )
+    )
+
+
+def _stretch(context: Context, knots: int) -> Array:
+    """Smooth noise of size one on a random stretch of steps, zero elsewhere, shape (H, m)."""
+    rng, (_, horizon, count) = context.rng, context.box.lower.actions.shape
+    first, last = np.sort(rng.integers(0, horizon + 1, 2))
+    noise = np.zeros((horizon, count))
+    if last > first:
+        noise[first:last] = between_knots(rng.normal(size=(1, knots, count)), last - first)[0]
+    return noise

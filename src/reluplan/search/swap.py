@@ -1,0 +1,60 @@
+"""Local search over discrete decisions: one of them changed at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.problem.rollout import Trajectory
+from reluplan.search.context import Context
+from reluplan.search.decisions import Decisions
+from reluplan.search.improve import climb
+
+Array = NDArray[np.float64]
+
+ROUNDS = 50
+MOST = 512
+"""Changes that are tried in one round, drawn at random if there are more."""
+
+
+def swap(context: Context) -> None:
+    """Make the single change that helps most, again and again; then improve the rest of the plan."""
+    if context.best is None or not context.box.any_discrete:
+        return
+    plan, value = context.best, context.best_merit
+    for _ in range(ROUNDS):
+        batch = neighbours(context, plan)
+        if context.expired or not batch.count:
+            break
+        _, score = context.roll_out(batch)
+        merits = score.merit(context.merit.price)
+        top = int(merits.argmax())
+        if merits[top] <= value:
+            break
+        plan, value = context.offer(batch.take(np.array([top])), "swap"), float(merits[top])
+    climb(context, plan)
+
+
+def neighbours(context: Context, plan: Trajectory) -> Decisions:
+    """Copies of a plan in which one discrete decision is one more or one less."""
+    base, box = Decisions.of(plan), context.box
+    discrete = (box.discrete_states, box.discrete_actions, box.discrete_auxiliaries)
+    changes = []
+    for part, values in enumerate(base.parts):
+        places = np.flatnonzero(np.broadcast_to(discrete[part], values.shape).ravel())
+        changes += [(part, place, change) for place in places.tolist() for change in (-1.0, 1.0)]
+    changes = [c for c in changes if _inside(box.lower.parts, box.upper.parts, base.parts, *c)]
+    if len(changes) > MOST:
+        changes = [changes[i] for i in context.rng.choice(len(changes), MOST, replace=False)]
+    copies = [np.repeat(values, len(changes), axis=0) for values in base.parts]
+    for row, (part, place, change) in enumerate(changes):
+        copies[part][row].reshape(-1)[place] += change
+    return Decisions(*copies)
+
+
+def _inside(
+    lower: tuple[Array, ...], upper: tuple[Array, ...], values: tuple[Array, ...], part: int, place: int, change: float
+) -> bool:
+    """Whether the changed value is still in its box."""
+    changed = float(values[part].ravel()[place]) + change
+    return bool(lower[part].ravel()[place] <= changed <= upper[part].ravel()[place])
