@@ -1,0 +1,69 @@
+"""Things that can be added without a fork: solvers, proofs, search heuristics, data formats, simulators.
+
+Each kind has one `Registry`. A name is added by a call,
+
+    SOLVERS.register("mine", MySolver)
+
+or by an installed package that declares an entry point in the kind's group, found when a name is first looked up:
+
+    [project.entry-points."reluplan.solvers"]
+    mine = "my_package:MySolver"
+"""
+
+from __future__ import annotations
+
+from importlib import import_module, metadata
+from typing import Generic, TypeVar, cast
+
+from reluplan.errors import InputError
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Names and what they stand for; what is named as "module:attribute" is imported when it is first asked for.
+
+    >>> words: Registry[type] = Registry("number", "example.numbers")
+    >>> words.register("whole", int)
+    >>> words["whole"], words.names()
+    (<class 'int'>, ('whole',))
+    """
+
+    def __init__(self, kind: str, group: str) -> None:
+        self._kind, self._group = kind, group
+        self._found: dict[str, T | str] = {}
+        self._searched = False
+
+    def register(self, name: str, item: T | str, replace: bool = False) -> None:
+        """Add an item under a name; item: the thing itself, or "module:attribute", where it is."""
+        if name in self._found and not replace:
+            raise InputError(f"there is a {self._kind} called '{name}' already")
+        self._found[name] = item
+
+    def names(self) -> tuple[str, ...]:
+        """Every name, in the order in which they were added."""
+        self._search()
+        return tuple(self._found)
+
+    def __contains__(self, name: str) -> bool:
+        self._search()
+        return name in self._found
+
+    def __getitem__(self, name: str) -> T:
+        self._search()
+        if name not in self._found:
+            raise InputError(f"unknown {self._kind} '{name}'; choose one of {', '.join(self.names())}")
+        item = self._found[name]
+        if isinstance(item, str):
+            module, _, attribute = item.partition(":")
+            item = cast(T, getattr(import_module(module), attribute))
+            self._found[name] = item
+        return item
+
+    def _search(self) -> None:
+        """Look for entry points, once; what is registered by a call comes before what is installed."""
+        if self._searched:
+            return
+        self._searched = True
+        for point in metadata.entry_points(group=self._group):
+            self._found.setdefault(point.name, point.value)
