@@ -15,7 +15,8 @@ from pathlib import Path
 
 from instances import load_instances
 
-from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
+from reluplan.bounds.boxes import HorizonBounds
+from reluplan.bounds.reachability import reachable_bounds
 from reluplan.encoding.unroll import unroll
 from reluplan.optimisation.solvers.base import SolveOptions
 from reluplan.optimisation.solvers.highs import HighsSolver

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from instances import HORIZONS, load_instance
 
-from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
+from reluplan.bounds.boxes import HorizonBounds
+from reluplan.bounds.reachability import reachable_bounds
 from reluplan.problem.check import check
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory

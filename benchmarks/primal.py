@@ -20,16 +20,16 @@ from reluplan.search import search_plans
 
 def reward_at(run: Run, seconds: float) -> str:
     """The best reward at a moment of the run."""
-    rewards = [entry["reward"] for entry in run.history if (entry["seconds"] or 0.0) <= seconds]
+    rewards = [entry["reward"] for entry in run.log.history if (entry["seconds"] or 0.0) <= seconds]
     return f"{rewards[-1]:.4f}" if rewards and rewards[-1] is not None else "-"
 
 
 def measure(name: str, problem: Problem, seconds: float) -> str:
     """One row of the table."""
     run = Run(problem, Clock(seconds), 1e-4)
-    search_plans(problem, None, run.clock.deadline(), run.offer_plan)
+    search_plans(problem, None, run.clock.deadline(), run.incumbent.offer_plan)
     ended = run.clock.elapsed
-    first, last = (f"{run.history[i]['seconds']:.1f}" if run.history else "-" for i in (0, -1))
+    first, last = (f"{run.log.history[i].seconds:.1f}" if run.log.history else "-" for i in (0, -1))
     return (
         f"| {name} | {problem.horizon} | {first} | {reward_at(run, 10.0)} | {reward_at(run, 30.0)} "
         f"| {last} | {ended:.1f} |"

@@ -56,7 +56,7 @@ def measure(folder: Path, row: Row, method: str, gap: float) -> None:
     start = f"{first[0]:.1f}" if first else "none"
     print(
         f"| {row.name} | {row.horizon} | {method} | {start} | {reward} | {bound} | {result.status} "
-        f"| {result.fields['seconds']:.1f} | {'yes' if reached else 'no'} / {'yes' if proven else 'no'} |",
+        f"| {result.seconds:.1f} | {'yes' if reached else 'no'} / {'yes' if proven else 'no'} |",
         flush=True,
     )
 

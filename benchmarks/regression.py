@@ -26,7 +26,8 @@ import numpy as np
 from instances import HORIZONS, load_instance
 
 from reluplan import clock
-from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
+from reluplan.bounds.boxes import HorizonBounds
+from reluplan.bounds.reachability import reachable_bounds
 from reluplan.encoding.unroll import unroll
 from reluplan.optimisation.solvers.base import SolveOptions
 from reluplan.optimisation.solvers.highs import HighsSolver
@@ -38,11 +39,12 @@ from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
 from reluplan.proofs.grid.value_function import grid_bound
 from reluplan.proofs.lagrangian.decomposition import Decomposition
-from reluplan.proofs.lagrangian.multipliers import costates
-from reluplan.proofs.lagrangian.partition import Budget, partition
-from reluplan.proofs.lagrangian.subproblem import cut_pieces
+from reluplan.proofs.lagrangian.multipliers import plan_multipliers
+from reluplan.proofs.lagrangian.partition import partition
+from reluplan.proofs.lagrangian.settings import WindowBudget
+from reluplan.proofs.lagrangian.subproblem import window_subproblems
 from reluplan.search import search_plans
-from reluplan.tightening.propagation import sweep
+from reluplan.tightening.propagation import propagate
 
 SHIPPED = (
     "tanks", "hvac/hvac_3", "hvac/hvac_6", "reservoir/reservoir_3", "reservoir/reservoir_4",
@@ -92,7 +94,7 @@ def boxes(problem: Problem) -> Record:
 
 
 def _propagated(problem: Problem) -> HorizonBounds:
-    return sweep(problem, reachable_bounds(problem))
+    return propagate(problem, reachable_bounds(problem))
 
 
 def root(problem: Problem) -> Record:
@@ -141,15 +143,15 @@ def decomposition(problem: Problem) -> Record:
     if not plans:
         return {}
     plan, bounds = plans[-1], _propagated(problem)
-    spans = partition(plan, bounds.unstable.sum(axis=1), Budget(resting=8, moving=12))
+    spans = partition(plan, bounds.unstable.sum(axis=1), WindowBudget(steady=8, moving=12, few=0))
     with WorkerPool("highs", 1) as pool:
-        parts = cut_pieces(problem, bounds, spans, plan)
+        parts = window_subproblems(problem, bounds, spans, plan)
         work = Decomposition(parts, plan, pool, np.random.default_rng(0))
-        slopes = costates(problem, bounds, plan, problem.horizon, 60.0)
+        slopes = plan_multipliers(problem, bounds, plan, problem.horizon, 60.0)
         first = np.hstack([slopes, np.zeros_like(slopes)])[[0, *(span.end for span in spans)]]
-        evaluation = work.evaluate(work.settle(first), math.inf, 1e-3)
-        radius = 0.2 * (np.abs(evaluation.values) + np.abs(first).mean() + 1e-6)
-        proposal, promised = work.propose(evaluation.values, radius, evaluation.total)
+        evaluation = work.evaluate(work.tied(first), math.inf, 1e-3)
+        radius = 0.2 * (np.abs(evaluation.multipliers) + np.abs(first).mean() + 1e-6)
+        proposal, promised = work.propose(evaluation.multipliers, radius, evaluation.total)
         second = work.evaluate(proposal, math.inf, 1e-3)
     totals = [exact(value) for value in (evaluation.total, promised, second.total)]
     return {"windows": len(spans), "multipliers": digest(first), "totals": totals}

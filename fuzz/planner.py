@@ -113,9 +113,9 @@ def run_planner(path: Path, config: Config, potentials: Path | None = None) -> O
     seconds = time.monotonic() - began
     trajectory = result.trajectory
     if trajectory is None:
-        return Outcome(result.status, seconds, None, result.bound, message="; ".join(result.fields["notes"]))
+        return Outcome(result.status, seconds, None, result.bound, message="; ".join(result.notes))
     plan = Plan(trajectory.states[0], trajectory.actions, trajectory.auxiliaries)
-    notes = "; ".join(result.fields["notes"])
+    notes = "; ".join(result.notes)
     return Outcome(result.status, seconds, result.reward, result.bound, plan, trajectory.states, notes)
 
 

@@ -18,10 +18,10 @@ from random_problems import random_network, random_problem
 from reluplan.bounds.reachability import reachable_bounds
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.optimisation.workers.pool import WorkerPool
-from reluplan.planning import auto
 from reluplan.planning.planner import plan
 from reluplan.planning.result import PlanResult
 from reluplan.planning.run import Clock, Event, Run
+from reluplan.planning.settings import PlanSettings
 from reluplan.problem.check import check
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
@@ -30,14 +30,11 @@ from reluplan.problem.rollout import simulate
 from reluplan.problem.tolerance import TOLERANCE
 from reluplan.proofs.grid import value_function as grid
 from reluplan.proofs.grid.proof import GridProof
-from reluplan.proofs.lagrangian.proof import PieceProof
-from reluplan.proofs.proof_state import Knowledge
+from reluplan.proofs.proof_state import ProofState
 
-
-@pytest.fixture
-def every_stage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No model counts as small, so that each proof gets its turn."""
-    monkeypatch.setattr(auto, "SMALL_MODEL", -1)
+EVERY_STAGE = PlanSettings(small_model=-1)
+"""No model counts as small, so that each proof gets its turn."""
+SHORTCUTS = pytest.mark.parametrize("settings", [PlanSettings(), EVERY_STAGE], ids=["small", "every stage"])
 
 
 def assert_honest(problem: Problem, result: PlanResult) -> None:
@@ -52,14 +49,13 @@ def assert_honest(problem: Problem, result: PlanResult) -> None:
     assert result.bound is None or result.bound >= again.total_reward
 
 
-@pytest.mark.usefixtures("every_stage")
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 6, 7, 8, 9, 10, 11, 12, 13])
 def test_with_every_stage_bounds_and_plans_equal_brute_force(seed: int) -> None:
     """Goals, discrete actions and states, tight constraints, auxiliaries: whatever the seed gives."""
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, relus=int(rng.integers(1, 4)), horizon=2, auxiliary=seed % 5 == 0)
     best = optimum(problem)
-    result = plan(problem, gap=1e-3, threads=2, time_limit=10.0)
+    result = plan(problem, gap=1e-3, threads=2, time_limit=10.0, settings=EVERY_STAGE)
     assert_honest(problem, result)
     if best is None:
         assert result.status in ("infeasible", "no_plan")
@@ -82,38 +78,32 @@ def walker(horizon: int, goal_at: float, step: float = 1.0) -> Problem:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("shortcut", [400, -1])
-def test_goals_only_cut_plans_at_the_last_step(shortcut: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@SHORTCUTS
+def test_goals_only_cut_plans_at_the_last_step(settings: PlanSettings) -> None:
     """Over 12 steps the best plan waits, then walks 3 steps to the goal at 3: 1 + 2 + 3 are lost."""
-    monkeypatch.setattr(auto, "SMALL_MODEL", shortcut)
-    result = plan(walker(12, 3.0), gap=1e-3, time_limit=10.0)
+    result = plan(walker(12, 3.0), gap=1e-3, time_limit=10.0, settings=settings)
     assert result.reward == pytest.approx(-6.0, abs=1e-2)
     assert result.bound is not None
     assert result.bound >= -6.0 - 1e-9
-    assert shortcut < 0 or result.status == "optimal"
+    assert settings is EVERY_STAGE or result.status == "optimal"
 
 
-@pytest.mark.parametrize("shortcut", [400, -1])
-def test_an_unreachable_goal_is_proven_infeasible(shortcut: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auto, "SMALL_MODEL", shortcut)
-    result = plan(walker(5, 5.5), time_limit=60.0)
+@SHORTCUTS
+def test_an_unreachable_goal_is_proven_infeasible(settings: PlanSettings) -> None:
+    result = plan(walker(5, 5.5), time_limit=60.0, settings=settings)
     assert result.status == "infeasible"
     assert result.trajectory is None
 
 
-@pytest.mark.parametrize("shortcut", [400, -1])
-def test_constraints_that_no_action_satisfies_are_proven_infeasible(
-    shortcut: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(auto, "SMALL_MODEL", shortcut)
+@SHORTCUTS
+def test_constraints_that_no_action_satisfies_are_proven_infeasible(settings: PlanSettings) -> None:
     action = PiecewiseLinear.variable(1, 3)
     distance = PiecewiseLinear.maximum([action, -action])
     never = Constraint(PiecewiseLinear.constant_of(1.5, 3) - distance, False, "|a| >= 1.5")
     problem = dataclasses.replace(walker(4, -50.0), constraints=(never,))
-    assert plan(problem, time_limit=60.0).status == "infeasible"
+    assert plan(problem, time_limit=60.0, settings=settings).status == "infeasible"
 
 
-@pytest.mark.usefixtures("every_stage")
 def test_a_goal_that_may_be_unreachable_never_gives_a_wrong_plan() -> None:
     """A learned network that hardly reaches the goal: a plan that reaches it, a proof, or neither, but no claim."""
     network = random_network(np.random.default_rng(5), 3, [12, 12], 2)
@@ -125,7 +115,7 @@ def test_a_goal_that_may_be_unreachable_never_gives_a_wrong_plan() -> None:
         "far", 6, states, (Variable("a", "continuous", -1.0, 1.0),), (), np.zeros(2), np.zeros(2), network,
         -PiecewiseLinear.variable(4, 5), goal=(goal,),
     )  # fmt: skip
-    assert_honest(problem, plan(problem, time_limit=8.0))
+    assert_honest(problem, plan(problem, time_limit=8.0, settings=EVERY_STAGE))
 
 
 def long_problem() -> Problem:
@@ -141,26 +131,28 @@ def long_problem() -> Problem:
 
 
 def test_the_grid_hands_on_where_better_plans_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Boxes of better plans, with fewer neurons that may switch, for the proofs that come after it."""
+    """Boxes of better plans, with fewer units that may switch, for the proofs that come after it."""
     monkeypatch.setattr(grid, "MOST_NODES", 100_000)
     problem = long_problem()
     run = Run(problem, Clock(60.0), 1e-6)
     best = plan(problem, gap=1e-3, time_limit=10.0).trajectory
     assert best is not None
-    run.offer_plan(best, "before")
+    run.incumbent.offer_plan(best, "before")
     bounds = reachable_bounds(problem)
     with WorkerPool("highs", 1) as pool:
-        known = Knowledge(run, bounds, pool, 0)
-        GridProof().improve(known, run.clock.deadline())
-    assert run.bound >= best.total_reward
-    assert known.bounds.unstable.sum() < bounds.unstable.sum()
-    assert (known.bounds.state_upper <= bounds.state_upper + 1e-9).all()
+        state = ProofState(problem, run.incumbent, bounds, pool, run.clock)
+        GridProof().improve(state, run.clock.deadline())
+    assert run.incumbent.bound >= best.total_reward
+    assert state.boxes.unstable.sum() < bounds.unstable.sum()
+    assert (state.boxes.state_upper <= bounds.state_upper + 1e-9).all()
 
 
-@pytest.mark.parametrize("stage", ["bounds", "boxes", "primal", "sharpen", "model", "milp", "polish", "grid", "pieces"])
-def test_ctrl_c_at_any_stage_ends_with_what_is_known(stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "stage", ["bounds", "interval", "search", "tightening", "model", "milp", "polish", "grid", "lagrangian"]
+)
+def test_ctrl_c_at_any_stage_ends_with_what_is_known(stage: str) -> None:
     """The time limit gives each stage its share; on a busy machine it takes a longer one to reach the later stages."""
-    monkeypatch.setattr(auto, "SMALL_MODEL", -1 if stage in ("grid", "pieces") else 400)
+    settings = EVERY_STAGE if stage in ("grid", "lagrangian") else PlanSettings()
     reached: list[str] = []
 
     def press(event: Event) -> None:
@@ -170,22 +162,20 @@ def test_ctrl_c_at_any_stage_ends_with_what_is_known(stage: str, monkeypatch: py
 
     problem = long_problem()
     for time_limit in (8.0, 30.0, 120.0):
-        result = plan(problem, gap=0.0, time_limit=time_limit, on_event=press)
+        result = plan(problem, gap=0.0, time_limit=time_limit, on_event=press, settings=settings)
         assert_honest(problem, result)
         if reached:
             break
     assert reached
-    assert result.fields["interrupted"]
-    if stage not in ("bounds", "boxes", "primal"):
+    assert result.interrupted
+    if stage not in ("bounds", "interval", "search"):
         assert result.trajectory is not None
         assert result.bound is not None
 
 
-@pytest.mark.usefixtures("every_stage")
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the workers in /proc")
-def test_workers_that_die_cost_bounds_but_not_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every worker process is killed as soon as it shows up, for as long as the pieces are being bounded."""
-    monkeypatch.setattr(auto, "PROOFS", ((PieceProof(), 0.85),))
+def test_workers_that_die_cost_bounds_but_not_the_run() -> None:
+    """Every worker process is killed as soon as it shows up, for as long as the windows are being bounded."""
     stop, killed = threading.Event(), []
 
     def kill_children() -> None:
@@ -202,13 +192,13 @@ def test_workers_that_die_cost_bounds_but_not_the_run(monkeypatch: pytest.Monkey
     thread = threading.Thread(target=kill_children, daemon=True)
 
     def listen(event: Event) -> None:
-        if event.stage == "pieces" and not thread.ident:
+        if event.stage == "lagrangian" and not thread.ident:
             thread.start()
 
     problem = long_problem()
     try:
-        for time_limit in (8.0, 30.0, 120.0):  # a busy machine reaches the pieces later
-            result = plan(problem, gap=0.0, time_limit=time_limit, on_event=listen)
+        for time_limit in (8.0, 30.0, 120.0):  # a busy machine reaches them later
+            result = plan(problem, gap=0.0, time_limit=time_limit, on_event=listen, stages=["search", "lagrangian"])
             if killed:
                 break
     finally:
@@ -219,12 +209,11 @@ def test_workers_that_die_cost_bounds_but_not_the_run(monkeypatch: pytest.Monkey
     assert killed
 
 
-@pytest.mark.usefixtures("every_stage")
 def test_a_solver_that_fails_leaves_the_plan_and_the_bound() -> None:
     """Gurobi's free licence refuses the whole model of this horizon: what the search found stays."""
     pytest.importorskip("gurobipy")
     problem = long_problem().with_horizon(200)
-    result = plan(problem, gap=0.0, solver="gurobi", time_limit=8.0)
+    result = plan(problem, gap=0.0, solver="gurobi", time_limit=8.0, settings=EVERY_STAGE)
     assert_honest(problem, result)
     assert result.trajectory is not None
     assert result.bound is not None

@@ -37,7 +37,7 @@ RESULT_KEYS = {
     "gap_target", "stages", "nodes", "history", "seed", "versions", "problem",
     "bound_margin", "tie_distance", "interrupted", "notes",
 }  # fmt: skip
-STAGES = {"bounds", "potentials", "primal", "milp"}
+STAGES = {"bounds", "potentials", "search", "milp"}
 
 TANK = """
 name = "tank"

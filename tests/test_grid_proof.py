@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import brute_force
 from random_problems import random_function, random_network, random_problem
-from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
+from reluplan.bounds.boxes import BetterPlanBounds
+from reluplan.bounds.reachability import reachable_bounds, reachable_within
 from reluplan.errors import InfeasibleError
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.problem.check import check
@@ -40,7 +41,7 @@ def proven(
     incumbent: float | None = None,
     sweeps: int = 2,
     workers: int = 1,
-    bounds: HorizonBounds | None = None,
+    bounds: BetterPlanBounds | None = None,
 ) -> list[tuple[float, float]]:
     """The bounds offered by the first sweeps."""
     offers: list[tuple[float, float]] = []
@@ -260,7 +261,7 @@ def test_every_plan_better_than_the_incumbent_stays_in_the_narrowed_boxes(
     after = grid_bound(
         problem, before, better[-1].total_reward, math.inf, lambda value, margin: None, lambda text: None
     )  # fmt: skip
-    again = reachable_bounds(problem, within=after)
+    again = reachable_within(problem, after)
     for bounds in (after, again):
         for found in better[:-1]:
             assert (bounds.state_lower <= found.states + 1e-9).all()

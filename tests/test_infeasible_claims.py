@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,18 +13,20 @@ from scipy import sparse
 
 from brute_force import optimum
 from random_problems import random_problem
-from reluplan.bounds.reachability import reachable_bounds
-from reluplan.errors import InfeasibleError, NoPlanExistsError
+from reluplan.bounds.boxes import tightened_for_better_plans
+from reluplan.bounds.reachability import reachable_bounds, reachable_within
+from reluplan.errors import InfeasibleError, NoBetterPlanError, NoPlanExistsError
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.optimisation.model import Model
 from reluplan.optimisation.solvers.base import SolveOptions, SolveStatus
 from reluplan.optimisation.solvers.highs import HighsSolver
-from reluplan.optimisation.workers.pool import WorkerPool
-from reluplan.planning import auto
-from reluplan.planning.bounding import looking_at_all_plans
 from reluplan.planning.options import PlanOptions
 from reluplan.planning.planner import METHODS, plan
 from reluplan.planning.run import Clock, Run
+from reluplan.planning.schedule import Schedule, Step, run_schedule
+from reluplan.planning.settings import PlanSettings
+from reluplan.planning.stages import STAGES
+from reluplan.planning.work import Work
 from reluplan.potentials.compute import compute_potentials, reward_potentials
 from reluplan.potentials.domain import step_domain
 from reluplan.potentials.generate import PotentialSettings
@@ -31,7 +34,7 @@ from reluplan.potentials.restrict import restrict_to_rewards
 from reluplan.potentials.subproblem import Subproblem
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
-from reluplan.proofs.proof_state import Knowledge
+from reluplan.tightening.propagation import nothing_left
 
 
 def rounded_problem() -> Problem:
@@ -98,16 +101,34 @@ def test_the_problem_that_was_called_infeasible(interval_count: int) -> None:
     assert result.reward == pytest.approx(-0.0743685, abs=1e-5)
 
 
+def failing(fail: Callable[[Work], None]) -> Schedule:
+    """A schedule of one stage, registered from outside, that does this."""
+
+    class Failing:
+        name = "failing"
+        summary = "fails"
+        uses_workers = False
+
+        def applies(self, work: Work) -> bool:
+            return True
+
+        def run(self, work: Work, deadline: float) -> None:
+            fail(work)
+
+    STAGES.register("failing", Failing, replace=True)
+    return (Step("failing"),)
+
+
 class TestClaims:
     """What `plan` makes of errors."""
 
     def outcome(self, monkeypatch: pytest.MonkeyPatch, error: Exception) -> tuple[str, str]:
-        def fail(run: Run, options: object) -> None:
+        def fail(work: Work) -> None:
             raise error
 
-        monkeypatch.setitem(METHODS, "base", fail)
+        monkeypatch.setitem(METHODS, "base", failing(fail))
         result = plan(PROBLEM, method="base")
-        return result.status, " ".join(result.fields["notes"])
+        return result.status, " ".join(result.notes)
 
     def test_an_empty_part_proves_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         status, notes = self.outcome(monkeypatch, InfeasibleError("nothing is left of a window"))
@@ -123,11 +144,11 @@ class TestClaims:
         """Plans on rounding ties included: a claim about those that keep a distance from them is asked for again."""
         distances: list[float] = []
 
-        def fail(run: Run, options: object) -> None:
-            distances.append(run.problem.tie_distance)
-            raise NoPlanExistsError("no plan exists", run.problem)
+        def fail(work: Work) -> None:
+            distances.append(work.problem.tie_distance)
+            raise NoPlanExistsError("no plan exists", work.problem)
 
-        monkeypatch.setitem(METHODS, "base", fail)
+        monkeypatch.setitem(METHODS, "base", failing(fail))
         assert plan(PROBLEM, method="base").status == "infeasible"
         assert distances == [1e-6, 0.0]
 
@@ -143,9 +164,10 @@ PROBLEM = rounded_problem()
 def test_boxes_of_some_plans_make_no_claim() -> None:
     """The same empty boxes: of all plans they prove that there is none, of some plans only that none of these is."""
     bounds = reachable_bounds(PROBLEM)
-    elsewhere = dataclasses.replace(bounds, state_lower=bounds.state_lower + 8.0, state_upper=bounds.state_upper + 8.0)
+    moved = {"state_lower": bounds.state_lower + 8.0, "state_upper": bounds.state_upper + 8.0}
+    elsewhere = tightened_for_better_plans(bounds, moved)
     with pytest.raises(InfeasibleError) as raised:
-        reachable_bounds(PROBLEM, within=elsewhere)
+        reachable_within(PROBLEM, elsewhere)
     assert not isinstance(raised.value, NoPlanExistsError)
     outside = dataclasses.replace(PROBLEM, states=tuple(Variable(name, "integer", 7.0, 9.0) for name in "sr"))
     with pytest.raises(NoPlanExistsError, match="no plan exists") as claimed:
@@ -175,11 +197,15 @@ def test_integer_columns_have_integer_bounds(upper: float) -> None:
 
 
 def test_work_on_all_plans_makes_the_claim() -> None:
-    run = Run(PROBLEM, Clock(), 1e-4)
-    with pytest.raises(NoPlanExistsError) as claimed, looking_at_all_plans(run):
-        raise InfeasibleError("no value is left for a variable")
-    assert claimed.value.problem is PROBLEM
-    assert claimed.value.exit_code == 2
+    """What empty boxes mean is decided by what they claim to contain."""
+    bounds = reachable_bounds(PROBLEM)
+    claim = nothing_left(PROBLEM, bounds, InfeasibleError("no value is left for a variable"))
+    assert isinstance(claim, NoPlanExistsError)
+    assert claim.problem is PROBLEM
+    assert claim.exit_code == 2
+    weaker = nothing_left(PROBLEM, tightened_for_better_plans(bounds, {}), InfeasibleError("none"))
+    assert isinstance(weaker, NoBetterPlanError)
+    assert not isinstance(weaker, NoPlanExistsError)
     assert InfeasibleError.exit_code == 3
 
 
@@ -193,25 +219,39 @@ def test_infeasible_means_infeasible_and_is_still_said(seed: int, method: str) -
     assert (result.status == "infeasible") == (optimum(problem) is None)
 
 
-def test_an_empty_rest_of_better_plans_makes_the_plan_optimal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing is left of the boxes of better plans, the plan in hand is the best, and nothing is infeasible."""
-
-    def nothing_left(*_: object) -> None:
-        raise InfeasibleError("no value is left for a variable")
-
-    rng = np.random.default_rng(7)
-    problem = random_problem(rng, 3, 2)
+def test_where_no_better_plan_is_left_the_plan_is_optimal() -> None:
+    """Nothing is infeasible then: only boxes of better plans are empty."""
+    problem = random_problem(np.random.default_rng(7), 3, 2)
+    best = plan(problem, method="base", threads=1).trajectory
+    assert best is not None
     run = Run(problem, Clock(), 1e-4)
-    start = plan(problem, method="base", threads=1).trajectory
-    assert start is not None
-    run.offer_plan(start, "test")
-    bounds = reachable_bounds(problem)
-    monkeypatch.setattr(auto, "sharpen_steps", nothing_left)
-    options = PlanOptions("auto", "highs", 60.0, 1e-4, 1, 0, None, 2, None, None)
-    with WorkerPool("highs", 1) as pool:
-        auto._solve_rest(Knowledge(run, bounds, pool, 0), options, bounds)
-    assert run.is_proven
+    run.incumbent.offer_plan(best, "test")
+    options = PlanOptions("auto", "highs", 60.0, 1e-4, 1, 0)
+    with Work(run, options, PlanSettings()) as work:
+        bounds = reachable_bounds(problem)
+        work.take_boxes(bounds)
+        moved = {"state_lower": bounds.state_lower + 1e3, "state_upper": bounds.state_upper + 1e3}
+        work.take_boxes(tightened_for_better_plans(bounds, moved))
+        run_schedule(work, (Step("cut off"), Step("milp")))
+    assert run.incumbent.is_proven
     assert not run.proven_infeasible
+
+
+class EmptyBoxes:
+    """A stage that finds nothing in the boxes that it gets."""
+
+    name = "cut off"
+    summary = "bounds units in the boxes of better plans"
+    uses_workers = False
+
+    def applies(self, work: Work) -> bool:
+        return True
+
+    def run(self, work: Work, deadline: float) -> None:
+        reachable_within(work.problem, work.boxes, deadline)
+
+
+STAGES.register("cut off", EmptyBoxes)
 
 
 def test_no_step_at_all_is_a_claim() -> None:

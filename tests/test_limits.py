@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 
 from random_problems import random_network
 from reluplan import clock
+from reluplan.bounds.boxes import HorizonBounds
 from reluplan.bounds.crown import crown_boxes
-from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
+from reluplan.bounds.reachability import reachable_bounds
+from reluplan.bounds.span import Span
 from reluplan.clock import WorkClock
 from reluplan.encoding.unroll import unroll
-from reluplan.encoding.window import Span, cut_window
+from reluplan.encoding.window import cut_window
 from reluplan.errors import OutOfTimeError
 from reluplan.optimisation.model import ModelBuilder
 from reluplan.optimisation.persistent_lp import PersistentLp
@@ -39,11 +41,11 @@ from reluplan.problem.rollout import Trajectory, simulate
 from reluplan.proofs.grid.pairs import MOST_OPERATIONS
 from reluplan.proofs.grid.value_function import grid_bound
 from reluplan.proofs.lagrangian.decomposition import Decomposition
-from reluplan.proofs.lagrangian.multipliers import costates
-from reluplan.proofs.lagrangian.subproblem import cut_pieces
+from reluplan.proofs.lagrangian.multipliers import plan_multipliers
+from reluplan.proofs.lagrangian.subproblem import window_subproblems
 from reluplan.search import search_plans
-from reluplan.tightening.obbt_lp import tighten_window
-from reluplan.tightening.propagation import sweep
+from reluplan.tightening.obbt_lp import tighten_by_lp
+from reluplan.tightening.propagation import propagate
 
 Array = NDArray[np.float64]
 
@@ -180,24 +182,24 @@ def test_lps_of_a_window_end_at_the_deadline_and_hold(work: WorkClock, share: fl
     bounds = reachable_bounds(problem)
     window = cut_window(problem, bounds, Span(2, 1))
     model = window.plan_model
-    whole = full_work(lambda: tighten_window(model, model.model, window.bounds))
+    whole = full_work(lambda: tighten_by_lp(model, bounds.hull(Span(2, 1))))
     deadline = work.now() + share * whole
-    found = tighten_window(model, model.model, window.bounds, deadline)
+    found = tighten_by_lp(model, bounds.hull(Span(2, 1)), deadline)
     assert late(work, deadline) <= 100 * problem.dynamics.operations
-    exact = tighten_window(model, model.model, window.bounds)
+    exact = tighten_by_lp(model, bounds.hull(Span(2, 1)))
     for name in ("state", "action", "unit"):
         assert (getattr(found, f"{name}_lower") <= getattr(exact, f"{name}_lower") + 1e-6).all()
         assert (getattr(found, f"{name}_upper") >= getattr(exact, f"{name}_upper") - 1e-6).all()
 
 
 @pytest.mark.parametrize("share", SHARES)
-def test_sweeps_end_at_the_deadline_and_hold(work: WorkClock, share: float) -> None:
+def test_propagation_ends_at_the_deadline_and_holds(work: WorkClock, share: float) -> None:
     """Afterwards: one iteration, and the model of one step if it had begun; 1,000 evaluations of the network."""
     problem = steering([12, 12], 4)
     bounds = reachable_bounds(problem)
-    whole = full_work(lambda: sweep(problem, bounds, moved=range(4)))
+    whole = full_work(lambda: propagate(problem, bounds, moved=range(4)))
     deadline = work.now() + share * whole
-    found = sweep(problem, bounds, deadline, range(4))
+    found = propagate(problem, bounds, deadline, range(4))
     assert late(work, deadline) <= 1000 * problem.dynamics.operations
     assert_contains_plans(problem, found)
 
@@ -267,7 +269,7 @@ def test_the_search_for_plans_ends_at_the_deadline(work: WorkClock, limit: float
 def test_pieces_without_time_build_no_models_and_prove_nothing(work: WorkClock) -> None:
     problem = steering([24, 24], 6)
     bounds, found = reachable_bounds(problem, 0.0), feasible_plans(problem)[0]
-    pieces = cut_pieces(problem, bounds, [Span(t, 1) for t in range(6)], found)
+    pieces = window_subproblems(problem, bounds, [Span(t, 1) for t in range(6)], found)
     with WorkerPool("highs", 1) as pool:
         began = work.now()
         parts = Decomposition(pieces, found, pool, np.random.default_rng(0), deadline=began)
@@ -281,7 +283,7 @@ def test_values_of_states_without_time_are_zero(work: WorkClock) -> None:
     problem = steering([24, 24], 6)
     bounds, found = reachable_bounds(problem, 0.0), feasible_plans(problem)[0]
     began = work.now()
-    assert not costates(problem, bounds, found, 6, 0.0).any()
+    assert not plan_multipliers(problem, bounds, found, 6, 0.0).any()
     step = full_work(lambda: unroll(problem, bounds)) / 6
     assert work.now() - began <= 1.1 * step
 
@@ -316,4 +318,4 @@ def test_a_plan_does_not_wait_for_slow_bounds(work: WorkClock) -> None:
     told: list[str] = []
     result = plan(problem, time_limit=limit, threads=1, on_event=lambda event: told.append(event.stage))
     assert result.reward is not None
-    assert told.index("primal") < len(told) - told[::-1].index("bounds") - 1  # bounds come back after the search
+    assert told.index("search") < len(told) - told[::-1].index("bounds") - 1  # bounds come back after the search

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from random_problems import random_function, random_network, random_problem
-from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
+from reluplan.bounds.boxes import HorizonBounds
+from reluplan.bounds.reachability import reachable_bounds
 from reluplan.encoding.cuts import add_ideal_cuts
 from reluplan.encoding.unroll import PlanModel, unroll
 from reluplan.errors import InfeasibleError, InputError

@@ -1,4 +1,4 @@
-"""The proof by pieces: whatever the values, the windows and the boxes, no bound is below the optimum."""
+"""The Lagrangian decomposition: whatever multipliers, windows and boxes are, no bound is below the optimum."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from brute_force import optimum
 from random_problems import random_problem
-from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
+from reluplan.bounds.boxes import AllPlanBounds, BetterPlanBounds, HorizonBounds, intersected
+from reluplan.bounds.reachability import reachable_bounds
+from reluplan.bounds.span import Span
 from reluplan.encoding.extract import extract
 from reluplan.encoding.unroll import unroll
-from reluplan.encoding.window import Span, narrow, window_hull
 from reluplan.errors import InfeasibleError
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.optimisation.model import Index, ModelBuilder
@@ -30,18 +31,18 @@ from reluplan.problem.check import check
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
 from reluplan.problem.rollout import Trajectory, simulate
-from reluplan.proofs.interval import BoxProof
-from reluplan.proofs.lagrangian import proof as by_pieces
+from reluplan.proofs.interval import IntervalProof
 from reluplan.proofs.lagrangian.decomposition import Decomposition
-from reluplan.proofs.lagrangian.hinges import add_kinks, features
-from reluplan.proofs.lagrangian.multipliers import costates
-from reluplan.proofs.lagrangian.partition import Budget, partition, resting_steps
-from reluplan.proofs.lagrangian.proof import PieceProof
+from reluplan.proofs.lagrangian.hinges import add_hinges, features
+from reluplan.proofs.lagrangian.multipliers import plan_multipliers
+from reluplan.proofs.lagrangian.partition import partition, steady_steps
+from reluplan.proofs.lagrangian.proof import LagrangianProof
 from reluplan.proofs.lagrangian.samples import plan_window, plan_windows
-from reluplan.proofs.lagrangian.steady_state import value_rest
-from reluplan.proofs.lagrangian.subproblem import cut_piece, cut_pieces
-from reluplan.proofs.proof_state import Knowledge
-from reluplan.tightening.obbt_lp import tighten_window
+from reluplan.proofs.lagrangian.settings import WindowBudget
+from reluplan.proofs.lagrangian.steady_state import steady_multipliers
+from reluplan.proofs.lagrangian.subproblem import window_subproblem, window_subproblems
+from reluplan.proofs.proof_state import ProofState
+from reluplan.tightening.obbt_lp import tighten_by_reward_cutoff
 
 Array = NDArray[np.float64]
 
@@ -70,7 +71,7 @@ def best_reward(problem: Problem, bounds: HorizonBounds, found: Trajectory) -> f
     return found.total_reward if best is None else max(found.total_reward, best.total_reward)
 
 
-def solved(seed: int) -> tuple[Problem, HorizonBounds, Trajectory] | None:
+def solved(seed: int) -> tuple[Problem, AllPlanBounds, Trajectory] | None:
     """A problem with a plan (as good as a loose gap makes it), or None if it has none or none was found."""
     problem = small_problem(seed)
     try:
@@ -81,25 +82,29 @@ def solved(seed: int) -> tuple[Problem, HorizonBounds, Trajectory] | None:
     return None if found is None else (problem, bounds, found)
 
 
+def proof_state(run: Run, bounds: BetterPlanBounds, pool: WorkerPool) -> ProofState:
+    return ProofState(run.problem, run.incumbent, bounds, pool, run.clock)
+
+
 SPANS = ([Span(0, 1), Span(1, 1)], [Span(0, 1, 2)], [Span(0, 2)])
 
 
-def kinked_box() -> tuple[ModelBuilder, Index, Array, Array, Array]:
-    """Six states in boxes: with the kink inside, at either edge, beyond them, and none."""
-    kinks = np.array([0.5, -1.0, 2.0, 5.0, -5.0, -np.inf])
+def hinged_box() -> tuple[ModelBuilder, Index, Array, Array, Array]:
+    """Six states in boxes: with the hinge inside, at either edge, beyond them, and none."""
+    hinges = np.array([0.5, -1.0, 2.0, 5.0, -5.0, -np.inf])
     lower, upper = np.full(6, -1.0), np.full(6, 2.0)
     builder = ModelBuilder()
-    return builder, builder.add_columns(lower, upper), lower, upper, kinks
+    return builder, builder.add_columns(lower, upper), lower, upper, hinges
 
 
 @given(seed=st.integers(0, 10_000))
-def test_kinks_are_encoded_exactly(seed: int) -> None:
-    """With the states fixed, each column below a kink can only be max(0, c − s), whichever way it is pulled."""
+def test_hinges_are_encoded_exactly(seed: int) -> None:
+    """With the states fixed, each column below a hinge can only be max(0, c − s), whichever way it is pulled."""
     rng = np.random.default_rng(seed)
-    builder, states, lower, upper, kinks = kinked_box()
-    hinges, binaries = add_kinks(builder, states, lower, upper, kinks)
+    builder, states, lower, upper, hinges = hinged_box()
+    columns, binaries = add_hinges(builder, states, lower, upper, hinges)
     assert ((binaries >= 0) == [True, False, False, False, False, False]).all()
-    builder.add_cost(hinges, rng.choice([-1.0, 1.0], 6))
+    builder.add_cost(columns, rng.choice([-1.0, 1.0], 6))
     model = builder.build()
     point = rng.choice([-1.0, 0.5, 2.0, rng.uniform(-1.0, 2.0)], 6)
     low, high = model.column_lower.copy(), model.column_upper.copy()
@@ -108,7 +113,7 @@ def test_kinks_are_encoded_exactly(seed: int) -> None:
         HighsSolver().solve(dataclasses.replace(model, column_lower=low, column_upper=high), SolveOptions()).solution
     )
     assert solution is not None
-    assert solution[hinges] == pytest.approx(features(point, kinks)[6:], abs=1e-6)
+    assert solution[columns] == pytest.approx(features(point, hinges)[6:], abs=1e-6)
 
 
 def test_assignments_of_windows_are_feasible_and_worth_what_they_earn() -> None:
@@ -119,21 +124,22 @@ def test_assignments_of_windows_are_feasible_and_worth_what_they_earn() -> None:
         if case is None:
             continue
         problem, bounds, found = case
-        pieces = cut_pieces(problem, bounds, [Span(0, 1), Span(1, 1)], found)
-        values = np.random.default_rng(seed).normal(size=(3, 2 * len(problem.states)))
-        for i, piece in enumerate(pieces):
-            model, x = piece.model(values[i], values[i + 1]), piece.assignment(plan_window(piece.span, found))
+        subproblems = window_subproblems(problem, bounds, [Span(0, 1), Span(1, 1)], found)
+        multipliers = np.random.default_rng(seed).normal(size=(3, 2 * len(problem.states)))
+        for i, subproblem in enumerate(subproblems):
+            model = subproblem.model(multipliers[i], multipliers[i + 1])
+            x = subproblem.assignment(plan_window(subproblem.span, found))
             tried += 1
             assert model.violation(x) < 1e-5
-            expected = plan_windows(piece, found).values(values[i], values[i + 1])
+            expected = plan_windows(subproblem, found).lagrangian(multipliers[i], multipliers[i + 1])
             assert model.value(x) == pytest.approx(expected[0], abs=1e-6)
     assert tried > 20
 
 
-def test_a_rest_gets_values_that_lose_less(pool: WorkerPool) -> None:
+def test_a_steady_state_gets_multipliers_that_lose_less(pool: WorkerPool) -> None:
     """s' = 0.9 s + a, heating by a in 0..10 costs a, but what exceeds 3 only half; below 20 each degree costs 10.
 
-    From a cold state one big step is cheap, so slopes below and above the resting state differ.
+    From a cold state one big step is cheap, so slopes below and above the steady state differ.
     """
     network = ReluNetwork.sequential([[[0.9, 1.0]]], [[0.0]])
     w = [PiecewiseLinear.variable(i, 3) for i in range(3)]
@@ -146,11 +152,11 @@ def test_a_rest_gets_values_that_lose_less(pool: WorkerPool) -> None:
     )  # fmt: skip
     rest = simulate(problem, np.full(1, 20.0), np.full((40, 1), 2.0))
     wide = dataclasses.replace(problem, initial_lower=np.zeros(1), initial_upper=np.full(1, 21.0))
-    pieces = cut_pieces(problem, reachable_bounds(wide), [Span(0, 1), Span(1, 1, 38), Span(39, 1)], rest)
-    alone = Decomposition(pieces[1:2], rest, pool, np.random.default_rng(0), free_ends=True)
+    subproblems = window_subproblems(problem, reachable_bounds(wide), [Span(0, 1), Span(1, 1, 38), Span(39, 1)], rest)
+    alone = Decomposition(subproblems[1:2], rest, pool, np.random.default_rng(0), free_ends=True)
     found = np.array([1.0, 0.0])
     for _ in range(6):  # each search stops when most of the loss is gone
-        found = value_rest(alone, [found], np.ones(2), time.monotonic() + 60.0, 1e-3)
+        found = steady_multipliers(alone, [found], np.ones(2), time.monotonic() + 60.0, 1e-3)
 
     def loss(value: Array) -> float:
         return alone.evaluate(np.tile(value, (2, 1)), time.monotonic() + 60.0, 1e-6).total - 38 * -2.0
@@ -162,21 +168,21 @@ def test_a_rest_gets_values_that_lose_less(pool: WorkerPool) -> None:
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000), which=st.integers(0, len(SPANS) - 1), size=st.sampled_from([0.0, 0.3, 3.0]))
 @example(seed=215, which=2, size=0.0)  # its best step lies on a rounding tie, whose better side no plan reaches
-def test_any_values_and_windows_prove_a_bound(pool: WorkerPool, seed: int, which: int, size: float) -> None:
+def test_any_multipliers_and_windows_prove_a_bound(pool: WorkerPool, seed: int, which: int, size: float) -> None:
     case = solved(seed)
     if case is None:
         return
     problem, bounds, found = case
-    pieces = cut_pieces(problem, bounds, SPANS[which], found)
-    decomposition = Decomposition(pieces, found, pool, np.random.default_rng(seed))
-    values = np.random.default_rng(seed).normal(size=(len(pieces) + 1, 2 * len(problem.states))) * size
-    valuation = decomposition.evaluate(decomposition.settle(values), time.monotonic() + 60.0, 1e-3)
+    subproblems = window_subproblems(problem, bounds, SPANS[which], found)
+    decomposition = Decomposition(subproblems, found, pool, np.random.default_rng(seed))
+    multipliers = np.random.default_rng(seed).normal(size=(len(subproblems) + 1, 2 * len(problem.states))) * size
+    evaluation = decomposition.evaluate(decomposition.tied(multipliers), time.monotonic() + 60.0, 1e-3)
     best = best_reward(problem, bounds, found)
-    assert not valuation.infeasible
-    assert valuation.total >= best - 1e-9
-    if len(pieces) == 1 and pieces[0].span.count == 1:  # the whole model, which has both sides of a rounding tie
+    assert not evaluation.infeasible
+    assert evaluation.total >= best - 1e-9
+    if len(subproblems) == 1 and subproblems[0].span.count == 1:  # the whole model, with both sides of a rounding tie
         whole = HighsSolver().solve(unroll(problem, bounds).model, SolveOptions(gap=1e-7))
-        assert valuation.total == pytest.approx(whole.objective, abs=1e-2)
+        assert evaluation.total == pytest.approx(whole.objective, abs=1e-2)
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -188,17 +194,17 @@ def test_the_whole_proof_stays_above_the_optimum(pool: WorkerPool, seed: int) ->
         return
     problem, bounds, found = case
     run = Run(problem, Clock(60.0), 1e-5)
-    run.offer_plan(found, "test")
-    known = Knowledge(run, bounds, pool, 0)
-    BoxProof().improve(known, time.monotonic() + 60.0)
-    PieceProof().improve(known, time.monotonic() + 60.0)
+    run.incumbent.offer_plan(found, "test")
+    state = proof_state(run, bounds, pool)
+    IntervalProof().improve(state, time.monotonic() + 60.0)
+    LagrangianProof().improve(state, time.monotonic() + 60.0)
     best = best_reward(problem, bounds, found)
-    assert run.bound >= best - 1e-9
-    assert not any("dropped" in note for note in run.notes)
+    assert run.incumbent.bound >= best - 1e-9
+    assert not any("dropped" in note for note in run.log.notes)
     if best > found.total_reward + 1e-3:
         better = best_plan(problem, bounds, gap=1e-6)
         if better is not None:
-            assert_inside(known.bounds, better, problem)
+            assert_inside(state.boxes, better, problem)
 
 
 def assert_inside(bounds: HorizonBounds, better: Trajectory, problem: Problem) -> None:
@@ -216,21 +222,21 @@ def assert_inside(bounds: HorizonBounds, better: Trajectory, problem: Problem) -
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10_000))
-def test_narrowed_boxes_keep_every_plan_above_the_floor(seed: int) -> None:
-    """Simulated plans whose reward reaches the floor lie inside the boxes that the LP leaves."""
+def test_boxes_keep_every_plan_above_the_reward_cutoff(seed: int) -> None:
+    """Simulated plans whose reward reaches the cutoff lie inside the boxes that the LP leaves."""
     case = solved(seed)
     if case is None:
         return
     problem, bounds, found = case
-    piece = cut_piece(problem, bounds, Span(0, problem.horizon))
-    floor = found.total_reward - 0.1
-    model = by_pieces._at_least(piece.plan_model.model, floor)
+    window = window_subproblem(problem, bounds, Span(0, problem.horizon))
+    cutoff = found.total_reward - 0.1
+    model = window.plan_model
     try:
-        narrowed = tighten_window(piece.plan_model, model, piece.bounds)
+        tightened = tighten_by_reward_cutoff(model, model.model, cutoff, bounds)
     except InfeasibleError:
-        pytest.fail("the plan itself is above the floor")
-    assert_inside(narrowed, found, problem)
-    assert (narrowed.state_upper - narrowed.state_lower <= bounds.state_upper - bounds.state_lower + 1e-9).all()
+        pytest.fail("the plan itself is above the cutoff")
+    assert_inside(tightened, found, problem)
+    assert (tightened.state_upper - tightened.state_lower <= bounds.state_upper - bounds.state_lower + 1e-9).all()
 
 
 @pytest.mark.parametrize("seed", [2, 4])
@@ -239,31 +245,31 @@ def test_the_proof_against_brute_force(pool: WorkerPool, seed: int) -> None:
     assert case is not None
     problem, bounds, found = case
     run = Run(problem, Clock(60.0), 1e-5)
-    run.offer_plan(found, "test")
-    PieceProof().improve(Knowledge(run, bounds, pool, 0), time.monotonic() + 60.0)
+    run.incumbent.offer_plan(found, "test")
+    LagrangianProof().improve(proof_state(run, bounds, pool), time.monotonic() + 60.0)
     best = optimum(problem)
     assert best is not None
-    assert best - 1e-9 <= run.bound <= best + 1e-2
+    assert best - 1e-9 <= run.incumbent.bound <= best + 1e-2
 
 
 def test_the_goal_cuts_only_the_last_window() -> None:
     """Windows that end before the horizon, or are repeated, do not know the goal; the last one does."""
     problem, bounds, _ = next(case for case in map(solved, range(50)) if case is not None and case[0].goal)
-    assert cut_piece(problem, bounds, Span(1, 1)).problem.goal == problem.goal
-    assert cut_piece(problem, bounds, Span(0, 2)).problem.goal == problem.goal
-    assert cut_piece(problem, bounds, Span(0, 1)).problem.goal == ()
-    assert cut_piece(problem, bounds, Span(0, 1, 2)).problem.goal == ()
-    assert cut_piece(problem, bounds, Span(1, 1)).problem.initial_constraints == ()
+    assert window_subproblem(problem, bounds, Span(1, 1)).problem.goal == problem.goal
+    assert window_subproblem(problem, bounds, Span(0, 2)).problem.goal == problem.goal
+    assert window_subproblem(problem, bounds, Span(0, 1)).problem.goal == ()
+    assert window_subproblem(problem, bounds, Span(0, 1, 2)).problem.goal == ()
+    assert window_subproblem(problem, bounds, Span(1, 1)).problem.initial_constraints == ()
 
 
-def test_hulls_contain_windows_and_narrowing_intersects() -> None:
+def test_hulls_contain_windows_and_tightening_intersects() -> None:
     bounds = reachable_bounds(small_problem(4, horizon=6))
     span = Span(1, 2, 2)
-    hull = window_hull(bounds, span)
+    hull = bounds.hull(span)
     for start in span.starts():
         assert (hull.state_lower <= bounds.state_lower[start : start + 3]).all()
         assert (hull.unit_upper >= bounds.unit_upper[start : start + 2]).all()
-    again = narrow(bounds, [span], [hull])
+    again = intersected(bounds, [span], [hull])
     assert (again.state_lower == bounds.state_lower).all()
     assert (again.unit_upper == bounds.unit_upper).all()
 
@@ -276,13 +282,13 @@ def test_partitions_cover_every_step_once(horizon: int, rest: int, budget: int, 
     states = np.cumsum(rng.normal(size=(horizon + 1, 2)), axis=0)
     states[min(rest, horizon) :] = states[min(rest, horizon)]
     found = Trajectory(states, np.zeros((horizon, 1)), np.zeros((horizon + 1, 0)), np.zeros(horizon))
-    spans = partition(found, rng.integers(0, 20, horizon), Budget(budget, 2 * budget, 2 * budget))
+    spans = partition(found, rng.integers(0, 20, horizon), WindowBudget(budget, 2 * budget, 2 * budget))
     assert [step for span in spans for step in range(span.first, span.end)] == list(range(horizon))
-    begin, end = resting_steps(found)
+    begin, end = steady_steps(found)
     assert 0 <= begin <= end <= horizon
 
 
-def test_costates_are_marginal_values() -> None:
+def test_multipliers_of_the_plan_are_marginal_values() -> None:
     """With the LP's own optimum as the plan, a little more of s_2 is worth λ_2 a unit (where the LP is smooth)."""
     network = ReluNetwork.sequential([[[0.9, 1.0]]], [[0.0]])
     problem = Problem(
@@ -290,12 +296,12 @@ def test_costates_are_marginal_values() -> None:
         np.zeros(1), np.zeros(1), network, PiecewiseLinear(np.array([0.0, -0.5, 1.0])),
     )  # fmt: skip
     best = simulate(problem, np.zeros(1), np.ones((4, 1)))
-    values = costates(problem, reachable_bounds(problem), best, 4, 10.0)
+    multipliers = plan_multipliers(problem, reachable_bounds(problem), best, 4, 10.0)
     # R_t = s_{t+1} − a_t / 2: a unit of s_2 earns 1 + 0.9 + 0.9² + 0.9³ when it appears at s_2
-    assert values[:, 0] == pytest.approx([0.0, 3.439, 2.71, 1.9, 1.0])
+    assert multipliers[:, 0] == pytest.approx([0.0, 3.439, 2.71, 1.9, 1.0])
 
 
-def test_a_resting_plan_is_proven_for_any_horizon(pool: WorkerPool) -> None:
+def test_a_steady_plan_is_proven_for_any_horizon(pool: WorkerPool) -> None:
     """From 5, move by at most 1 a step towards 0 and stay: the same few MILPs prove 20 or 2,000 steps."""
     network = ReluNetwork.sequential([[[1.0, 1.0]]], [[0.0]])
     distance = PiecewiseLinear.maximum(
@@ -309,8 +315,8 @@ def test_a_resting_plan_is_proven_for_any_horizon(pool: WorkerPool) -> None:
         actions = np.zeros((horizon, 1))
         actions[:5] = -1.0
         run = Run(problem, Clock(60.0), 1e-4)
-        run.offer_plan(simulate(problem, np.full(1, 5.0), actions), "test")
-        PieceProof().improve(Knowledge(run, reachable_bounds(problem), pool, 0), time.monotonic() + 60.0)
-        assert run.best is not None
-        assert run.best.total_reward == -10.0
-        assert run.is_proven
+        run.incumbent.offer_plan(simulate(problem, np.full(1, 5.0), actions), "test")
+        LagrangianProof().improve(proof_state(run, reachable_bounds(problem), pool), time.monotonic() + 60.0)
+        assert run.incumbent.plan is not None
+        assert run.incumbent.plan.total_reward == -10.0
+        assert run.incumbent.is_proven

@@ -133,10 +133,10 @@ def test_a_plan_that_violates_a_constraint_when_simulated_is_repaired() -> None:
     x = np.zeros(model.model.column_count)
     x[model.actions[0]] = 1.0 + 1e-4
     run = Run(problem, Clock(), GAP)
-    assert not run.offer_plan(extract(model, x), "the test")
-    assert run.best is None
-    assert any(run.offer_plan(repaired, "repair") for repaired in repairs(model, x, math.inf))
-    assert run.reward == pytest.approx(1.0, abs=1e-4)
+    assert not run.incumbent.offer_plan(extract(model, x), "the test")
+    assert run.incumbent.plan is None
+    assert any(run.incumbent.offer_plan(repaired, "repair") for repaired in repairs(model, x, math.inf))
+    assert run.incumbent.reward == pytest.approx(1.0, abs=1e-4)
 
 
 def test_an_open_initial_state_is_part_of_the_plan() -> None:
@@ -172,7 +172,7 @@ def hard_problem() -> Problem:
 def test_a_time_limit_ends_with_an_honest_status() -> None:
     result = plan(hard_problem(), method="base", time_limit=6.0)
     assert result.status in ("feasible", "no_plan")
-    assert result.fields["seconds"] < 60.0
+    assert result.seconds < 60.0
     if result.status == "feasible":
         assert result.gap is None or result.gap > 1e-4
 
@@ -185,7 +185,7 @@ def test_an_interrupt_during_bounds_leaves_an_honest_result(monkeypatch: pytest.
     result = plan(rounding_problem())
     assert result.status == "no_plan"
     assert result.bound is None
-    assert result.fields["interrupted"] is True
+    assert result.interrupted is True
 
 
 def test_one_thread_and_one_seed_give_one_plan() -> None:
@@ -219,21 +219,21 @@ class TestRun:
 
     def test_bounds_only_fall_and_carry_their_margin(self) -> None:
         run = Run(rounding_problem(), Clock(), GAP)
-        assert not run.offer_bound(math.inf, "nothing")
-        assert not run.offer_bound(math.nan, "nothing")
-        assert run.offer_bound(100.0, "first")
-        assert not run.offer_bound(101.0, "worse")
-        assert run.bound == pytest.approx(100.0 + 1e-4)
-        assert run.bound_margin == pytest.approx(1e-4)
+        assert not run.incumbent.offer_bound(math.inf, "nothing")
+        assert not run.incumbent.offer_bound(math.nan, "nothing")
+        assert run.incumbent.offer_bound(100.0, "first")
+        assert not run.incumbent.offer_bound(101.0, "worse")
+        assert run.incumbent.bound == pytest.approx(100.0 + 1e-4)
+        assert run.incumbent.bound_margin == pytest.approx(1e-4)
 
     def test_plans_are_checked_before_they_count(self) -> None:
         problem = rounding_problem()
         run = Run(problem, Clock(), GAP)
-        assert not run.offer_plan(simulate(problem, np.zeros(1), np.full((1, 1), 1.5)), "out of bounds")
-        assert run.offer_plan(simulate(problem, np.zeros(1), np.full((1, 1), 0.9)), "fine")
-        assert not run.offer_plan(simulate(problem, np.zeros(1), np.full((1, 1), 1.0)), "worse")
-        assert run.reward == pytest.approx(0.1)
-        assert run.gap is None
+        assert not run.incumbent.offer_plan(simulate(problem, np.zeros(1), np.full((1, 1), 1.5)), "out of bounds")
+        assert run.incumbent.offer_plan(simulate(problem, np.zeros(1), np.full((1, 1), 0.9)), "fine")
+        assert not run.incumbent.offer_plan(simulate(problem, np.zeros(1), np.full((1, 1), 1.0)), "worse")
+        assert run.incumbent.reward == pytest.approx(0.1)
+        assert run.incumbent.gap is None
 
     def test_a_bound_below_a_checked_plan_is_dropped_and_said(self) -> None:
         problem = rounding_problem()
@@ -241,24 +241,24 @@ class TestRun:
         for order in ("plan first", "bound first"):
             run = Run(problem, Clock(), GAP)
             if order == "plan first":
-                run.offer_plan(plan_in_hand, "test")
-                assert not run.offer_bound(0.3, "a wrong proof")
+                run.incumbent.offer_plan(plan_in_hand, "test")
+                assert not run.incumbent.offer_bound(0.3, "a wrong proof")
             else:
-                run.offer_bound(0.3, "a wrong proof")
-                run.offer_plan(plan_in_hand, "test")
-            assert math.isinf(run.bound)
-            assert not run.is_proven
-            assert any("dropped" in note for note in run.notes)
+                run.incumbent.offer_bound(0.3, "a wrong proof")
+                run.incumbent.offer_plan(plan_in_hand, "test")
+            assert math.isinf(run.incumbent.bound)
+            assert not run.incumbent.is_proven
+            assert any("dropped" in note for note in run.log.notes)
 
     def test_a_bound_within_rounding_is_lifted_and_no_other(self) -> None:
         """An exact plan above a bound, its margin included, refutes it: nothing else may explain the difference."""
         problem = rounding_problem()
         for excess, kept in ((1e-11, True), (1e-6, False)):
             run = Run(problem, Clock(), 1e-4)
-            run.offer_plan(simulate(problem, np.zeros(1), np.full((1, 1), 0.6)), "test")
-            assert run.offer_bound(0.4 - excess - 1e-6, "a proof with tolerances", margin=1e-6) == kept
-            assert run.bound == (run.reward if kept else math.inf)
-            assert run.is_proven == kept
+            run.incumbent.offer_plan(simulate(problem, np.zeros(1), np.full((1, 1), 0.6)), "test")
+            assert run.incumbent.offer_bound(0.4 - excess - 1e-6, "a proof with tolerances", margin=1e-6) == kept
+            assert run.incumbent.bound == (run.incumbent.reward if kept else math.inf)
+            assert run.incumbent.is_proven == kept
 
     def test_a_plan_that_uses_its_tolerance_is_said_to_and_keeps_a_gap(self, tmp_path: Path) -> None:
         (tmp_path / "p.toml").write_text(
@@ -267,18 +267,18 @@ class TestRun:
         )
         problem = Problem.load(tmp_path / "p.toml")
         run = Run(problem, Clock(), 1e-9)
-        assert run.offer_plan(simulate(problem, np.zeros(1), np.full((1, 1), 0.5 + 4e-7)), "test")
-        run.offer_bound(0.5 - 0.5e-6, "a proof", margin=0.5e-6)
-        assert run.reward is not None
-        assert run.bound > run.reward
-        assert not run.is_proven
-        assert any("tolerance" in note for note in run.notes)
+        assert run.incumbent.offer_plan(simulate(problem, np.zeros(1), np.full((1, 1), 0.5 + 4e-7)), "test")
+        run.incumbent.offer_bound(0.5 - 0.5e-6, "a proof", margin=0.5e-6)
+        assert run.incumbent.reward is not None
+        assert run.incumbent.bound > run.incumbent.reward
+        assert not run.incumbent.is_proven
+        assert any("tolerance" in note for note in run.log.notes)
 
     @pytest.mark.parametrize("margin", [math.nan, math.inf])
     def test_a_margin_that_is_no_number_proves_nothing(self, margin: float) -> None:
         run = Run(rounding_problem(), Clock(), GAP)
-        assert not run.offer_bound(1.0, "a proof", margin)
-        assert math.isinf(run.bound)
+        assert not run.incumbent.offer_bound(1.0, "a proof", margin)
+        assert math.isinf(run.incumbent.bound)
 
     def test_a_listener_that_fails_costs_nothing(self) -> None:
         def fail(event: Event) -> None:
@@ -286,7 +286,7 @@ class TestRun:
 
         result = plan(rounding_problem(), on_event=fail)
         assert result.status == "optimal"
-        assert any("terminal is gone" in note for note in result.fields["notes"])
+        assert any("terminal is gone" in note for note in result.notes)
 
 
 def test_a_plan_survives_an_error_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,7 +296,7 @@ def test_a_plan_survives_an_error_after_it(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("reluplan.planning.whole_model._finish", fail)
     result = plan(rounding_problem())
     assert result.trajectory is not None
-    assert any("the solver broke" in note for note in result.fields["notes"])
+    assert any("the solver broke" in note for note in result.notes)
 
 
 def test_a_state_on_a_kink_is_not_infeasible() -> None:
@@ -329,4 +329,4 @@ def test_no_time_ends_without_a_plan_and_with_what_the_boxes_prove(method: str) 
     result = plan(hard_problem(), method=method, time_limit=1e-9)
     assert result.status == "no_plan"
     assert result.bound == pytest.approx(90.0, rel=1e-5)  # no step earns more than 9 in its box
-    assert any("time limit" in note for note in result.fields["notes"])
+    assert any("time limit" in note for note in result.notes)

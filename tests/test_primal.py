@@ -40,7 +40,7 @@ SEEDS = st.integers(0, 10_000)
 
 def searched(problem: Problem, seconds: float = 20.0, start: Trajectory | None = None) -> Run:
     run = Run(problem, Clock(), 1e-4)
-    search_plans(problem, None, time.monotonic() + seconds, run.offer_plan, start=start)
+    search_plans(problem, None, time.monotonic() + seconds, run.incumbent.offer_plan, start=start)
     return run
 
 
@@ -111,11 +111,14 @@ def test_the_optimum_of_small_problems_is_found_and_never_beaten(seed: int) -> N
     problem = random_problem(np.random.default_rng(seed), relus=2, horizon=1 + seed % 2, auxiliary=seed % 3 == 0)
     best, run = optimum(problem), searched(problem)
     if best is None:
-        assert run.best is None
+        assert run.incumbent.plan is None
         return
-    assert run.best is not None
-    assert check(problem, simulate(problem, run.best.states[0], run.best.actions, run.best.auxiliaries)).ok
-    assert best - 1e-3 <= run.best.total_reward <= best + 1e-4
+    assert run.incumbent.plan is not None
+    assert check(
+        problem,
+        simulate(problem, run.incumbent.plan.states[0], run.incumbent.plan.actions, run.incumbent.plan.auxiliaries),
+    ).ok
+    assert best - 1e-3 <= run.incumbent.plan.total_reward <= best + 1e-4
 
 
 @pytest.mark.parametrize("seed", range(100, 112))
@@ -134,19 +137,19 @@ def test_every_plan_that_is_passed_on_keeps_all_constraints(seed: int) -> None:
 
 
 def test_a_known_optimum() -> None:
-    assert searched(line_problem()).reward == pytest.approx(-10.0, abs=1e-6)
+    assert searched(line_problem()).incumbent.reward == pytest.approx(-10.0, abs=1e-6)
 
 
 def test_a_goal_away_from_the_reward_is_reached_at_the_last_moment() -> None:
     problem = replace(line_problem(), goal=(row([-1.0, 0.0, 0.0], 6.5),))
     run = searched(problem)
-    assert run.reward == pytest.approx(-10.0 - 0.5 - 1.5, abs=1e-4)
-    assert run.max_violation <= 1e-6
+    assert run.incumbent.reward == pytest.approx(-10.0 - 0.5 - 1.5, abs=1e-4)
+    assert run.incumbent.max_violation <= 1e-6
 
 
 def test_a_goal_that_only_one_plan_reaches() -> None:
     problem = replace(line_problem(), goal=(row([-1.0, 0.0, 0.0], 8.0),))
-    assert searched(problem).reward == pytest.approx(-13.0 - 3.0, abs=1e-4)
+    assert searched(problem).incumbent.reward == pytest.approx(-13.0 - 3.0, abs=1e-4)
 
 
 def test_constraints_between_states_and_actions() -> None:
@@ -155,20 +158,20 @@ def test_constraints_between_states_and_actions() -> None:
     for _ in range(8):
         state += min(1.0, 0.5 * state + 0.25, 5.0 - state)
         total -= abs(state - 5.0)
-    assert searched(problem).reward == pytest.approx(total, abs=1e-4)
+    assert searched(problem).incumbent.reward == pytest.approx(total, abs=1e-4)
 
 
 def test_discrete_actions() -> None:
     problem = line_problem(action=Variable("a", "integer", -2.0, 2.0))
     run = searched(problem)
-    assert run.reward == pytest.approx(-3.0 - 1.0)
-    assert run.best is not None
-    assert set(run.best.actions.ravel().tolist()) <= {-2.0, -1.0, 0.0, 1.0, 2.0}
+    assert run.incumbent.reward == pytest.approx(-3.0 - 1.0)
+    assert run.incumbent.plan is not None
+    assert set(run.incumbent.plan.actions.ravel().tolist()) <= {-2.0, -1.0, 0.0, 1.0, 2.0}
 
 
 def test_an_open_initial_state_and_open_bounds() -> None:
     problem = replace(line_problem(action=Variable("a", "continuous", 0.0, np.inf)), initial_lower=np.array([-3.0]))
-    assert searched(problem).reward == pytest.approx(0.0, abs=1e-6)
+    assert searched(problem).incumbent.reward == pytest.approx(0.0, abs=1e-6)
 
 
 def test_an_auxiliary_that_constraints_tie_down() -> None:
@@ -181,7 +184,7 @@ def test_an_auxiliary_that_constraints_tie_down() -> None:
         reward=PiecewiseLinear.variable(4, 5),
         constraints=(row([0.0, 0.0, 0.0, -1.0, 1.0], 0.0), row([0.0, 0.0, 0.0, 1.0, 1.0], -4.0)),
     )
-    assert searched(problem).reward == pytest.approx(1.0 + 5 * 2.0, abs=1e-5)
+    assert searched(problem).incumbent.reward == pytest.approx(1.0 + 5 * 2.0, abs=1e-5)
 
 
 def test_a_reward_with_two_hills_is_climbed_on_the_higher_side() -> None:
@@ -192,7 +195,7 @@ def test_a_reward_with_two_hills_is_climbed_on_the_higher_side() -> None:
         return PiecewiseLinear.constant_of(height, 3) - PiecewiseLinear.maximum([away, -away])
 
     problem = replace(line_problem(horizon=20), reward=PiecewiseLinear.maximum([hill(-3.0, 0.0), hill(4.0, 1.0)]))
-    assert searched(problem).reward == pytest.approx(17 * 1.0 + 0.0 - 1.0 - 2.0, abs=1e-4)
+    assert searched(problem).incumbent.reward == pytest.approx(17 * 1.0 + 0.0 - 1.0 - 2.0, abs=1e-4)
 
 
 @pytest.mark.parametrize("horizon", [60, 400])
@@ -200,13 +203,13 @@ def test_states_that_explode_are_no_error(horizon: int) -> None:
     """s' = 10 s + a: all but a few plans lead beyond 1e300 or, at 400 steps, beyond all numbers."""
     dynamics = ReluNetwork(2, (), Layer(np.array([[10.0, 1.0]]), np.zeros(1)))
     run = searched(replace(line_problem(horizon), dynamics=dynamics), seconds=3.0)
-    assert run.reward is None or run.reward <= 0.0
+    assert run.incumbent.reward is None or run.incumbent.reward <= 0.0
 
 
 def test_a_start_is_never_made_worse() -> None:
     problem = line_problem()
     start = simulate(problem, np.zeros(1), np.array([[1.0]] * 5 + [[0.0]] * 3))
-    assert searched(problem, seconds=1e-3, start=start).reward == pytest.approx(-10.0)
+    assert searched(problem, seconds=1e-3, start=start).incumbent.reward == pytest.approx(-10.0)
 
 
 def test_no_time_is_no_error() -> None:
@@ -224,7 +227,7 @@ def test_ctrl_c_passes_through() -> None:
 def test_the_same_seed_finds_the_same_plan() -> None:
     problem = random_problem(np.random.default_rng(101), relus=6, horizon=4)
     first, second = searched(problem), searched(problem)
-    assert first.reward == second.reward
+    assert first.incumbent.reward == second.incumbent.reward
 
 
 def test_a_first_plan_takes_little_work_however_long_the_horizon() -> None:
@@ -247,7 +250,7 @@ def test_windows_improve_a_long_plan() -> None:
     assert improved.states[-1] == pytest.approx(plan.states[120], abs=1e-6)
     spliced = splice(problem, plan, improved, 100)
     assert spliced.total_reward == pytest.approx(plan.total_reward + 2 * (1 + 2 + 3 + 4) + 11 * 5, abs=1e-4)
-    assert searched(problem, seconds=5.0).reward == pytest.approx(-10.0, abs=1e-5)
+    assert searched(problem, seconds=5.0).incumbent.reward == pytest.approx(-10.0, abs=1e-5)
 
 
 @settings(max_examples=30, deadline=None)

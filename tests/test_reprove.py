@@ -85,7 +85,7 @@ def test_edited_values_cut_off_no_plan(seed: int, tmp_path: Path) -> None:
     result = plan(problem, method="potentials", potentials=read(content, tmp_path), threads=1, gap=1e-5)
     assert result.status == "optimal"
     assert result.reward == pytest.approx(best, abs=2e-5 * max(1.0, abs(best)))
-    assert any("do not hold for this problem" in note for note in result.fields["notes"])
+    assert any("do not hold for this problem" in note for note in result.notes)
 
 
 @pytest.mark.parametrize("interval_count", [1, 2, 3])
@@ -138,7 +138,7 @@ def test_trusted_potentials_are_believed_and_the_result_says_so(tmp_path: Path) 
         item["constant"] -= 100.0
     potentials = read(content, tmp_path)
     result = plan(jumping_problem(), method="potentials", potentials=potentials, trust_potentials=True)
-    assert any("trusted, not proven again" in note for note in result.fields["notes"])
+    assert any("trusted, not proven again" in note for note in result.notes)
     checked = plan(jumping_problem(), method="potentials", potentials=potentials)
     assert checked.reward == pytest.approx(2.0, abs=1e-3)
 

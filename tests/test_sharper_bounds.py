@@ -1,4 +1,4 @@
-"""Sweeps and MILP bounds: they contain every plan, cut what they should, and ask no more than they must."""
+"""Propagation and MILP bounds: they contain every plan, cut what they should, and ask no more than they must."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from brute_force import optimum
 from random_problems import random_network, random_problem
+from reluplan.bounds.boxes import HorizonBounds, equal_steps
 from reluplan.bounds.lp import bound_step
-from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
-from reluplan.encoding.window import Span, copied, equal_steps, windows_ending_at
+from reluplan.bounds.reachability import reachable_bounds, reachable_within
+from reluplan.bounds.span import Span, windows_ending_at
 from reluplan.errors import InfeasibleError
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.optimisation.model import Array, Index
@@ -26,11 +27,11 @@ from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
 from reluplan.problem.rollout import Trajectory, simulate
-from reluplan.proofs.interval import BoxProof
-from reluplan.proofs.proof_state import Knowledge
-from reluplan.proofs.single_steps import StepProof
-from reluplan.tightening.obbt_milp import sharpen
-from reluplan.tightening.propagation import sweep
+from reluplan.proofs.interval import IntervalProof
+from reluplan.proofs.proof_state import ProofState
+from reluplan.proofs.single_steps import SingleStepProof
+from reluplan.tightening.obbt_milp import tighten_by_milp
+from reluplan.tightening.propagation import propagate
 from reluplan.tightening.witnesses import find_witnesses
 
 seeds = st.integers(0, 2**32 - 1)
@@ -69,13 +70,13 @@ def assert_contains(problem: Problem, bounds: HorizonBounds, plans: list[Traject
 
 @settings(max_examples=40, deadline=None)
 @given(seeds, st.sampled_from([0.05, 0.3, 1.0]))
-def test_sweeps_keep_every_plan_that_reaches_the_goal(seed: int, radius: float) -> None:
+def test_propagation_keeps_every_plan_that_reaches_the_goal(seed: int, radius: float) -> None:
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, relus=6, horizon=4)
     problem = with_goal_at(problem, random_plan(problem, rng), radius)
     plans = [found for _ in range(200) if check(problem, found := random_plan(problem, rng)).max_violation <= 0.0]
     try:
-        bounds = sweep(problem, reachable_bounds(problem))
+        bounds = propagate(problem, reachable_bounds(problem))
     except InfeasibleError:
         assert not plans
         return
@@ -92,7 +93,7 @@ def test_milp_bounds_keep_every_plan(seed: int) -> None:
     try:
         before = reachable_bounds(problem)
         with WorkerPool("highs", 2) as pool:
-            after = sharpen(problem, before, pool, time.monotonic() + 60.0, seed)
+            after = tighten_by_milp(problem, before, pool, time.monotonic() + 60.0, seed)
     except InfeasibleError:
         assert not plans
         return
@@ -117,7 +118,7 @@ def test_milps_settle_what_the_relaxation_cannot() -> None:
     before = reachable_bounds(problem)
     assert before.unstable[:, 2].all()
     with WorkerPool("highs", 1) as pool:
-        after = sharpen(problem, before, pool, time.monotonic() + 60.0)
+        after = tighten_by_milp(problem, before, pool, time.monotonic() + 60.0)
     assert not after.unstable[:, 2].any()
     assert after.unstable[:, :2].all()
     assert after.state_upper[1:].max() <= 1e-6
@@ -136,7 +137,7 @@ def test_windows_know_what_boxes_forget() -> None:
     before = reachable_bounds(problem)
     assert before.unstable[1:].all()
     with WorkerPool("highs", 2) as pool:
-        after = sharpen(problem, before, pool, time.monotonic() + 60.0)
+        after = tighten_by_milp(problem, before, pool, time.monotonic() + 60.0)
     assert not after.unstable.any()
 
 
@@ -150,17 +151,17 @@ def walker(horizon: int, goal: float) -> Problem:
 
 
 def test_a_goal_reaches_back_to_the_first_step() -> None:
-    bounds = sweep(walker(6, 5.0), reachable_bounds(walker(6, 5.0)))
+    bounds = propagate(walker(6, 5.0), reachable_bounds(walker(6, 5.0)))
     assert bounds.state_lower[:, 0] == pytest.approx([0, 0, 1, 2, 3, 4, 5], abs=1e-3)
     assert bounds.action_lower.max() == pytest.approx(0.0, abs=1e-3)
     assert bounds.state_upper[:, 0] == pytest.approx([0, 1, 2, 3, 4, 5, 6], abs=1e-3)
 
 
-def test_sweeps_stop_where_nothing_is_cut() -> None:
+def test_propagation_stops_where_nothing_is_cut() -> None:
     """Without a goal and without state bounds the forward bounds are all there is: no LP is solved."""
     problem = dataclasses.replace(walker(6, 5.0), goal=())
     before = reachable_bounds(problem)
-    after = sweep(problem, before, deadline=np.inf)
+    after = propagate(problem, before, deadline=np.inf)
     assert all(
         (getattr(after, f.name) == getattr(before, f.name)).all() for f in dataclasses.fields(before)
     )  # fmt: skip
@@ -183,10 +184,10 @@ def test_over_a_box_alone_the_first_layer_needs_no_lp(monkeypatch: pytest.Monkey
 def test_boxes_without_a_point_leave_no_plan() -> None:
     """A proof that leaves nothing at a step says so with a box from +inf to −inf."""
     problem = dataclasses.replace(walker(4, 0.0), goal=())
-    empty = copied(reachable_bounds(problem))
+    empty = reachable_bounds(problem).copied()
     empty.state_lower[2], empty.state_upper[2] = np.inf, -np.inf
     with pytest.raises(InfeasibleError):
-        reachable_bounds(problem, within=empty)
+        reachable_within(problem, empty)
 
 
 def test_windows_end_at_every_step_once_and_equal_ones_are_joined() -> None:
@@ -233,12 +234,12 @@ def test_single_steps_bound_the_optimum_and_lps_bound_it_better(seed: int, auxil
     run = Run(problem, Clock(), 1e-4)
     with WorkerPool("highs", 1) as pool:
         try:
-            known = Knowledge(run, sweep(problem, reachable_bounds(problem)), pool, 0)
-            BoxProof().improve(known, np.inf)
-            boxes = run.bound
-            StepProof().improve(known, np.inf)
+            state = ProofState(problem, run.incumbent, propagate(problem, reachable_bounds(problem)), pool, run.clock)
+            IntervalProof().improve(state, np.inf)
+            boxes = run.incumbent.bound
+            SingleStepProof().improve(state, np.inf)
         except InfeasibleError:
             assert best is None
             return
-    assert run.bound <= boxes
-    assert best is None or run.bound >= best
+    assert run.incumbent.bound <= boxes
+    assert best is None or run.incumbent.bound >= best

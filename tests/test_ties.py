@@ -44,7 +44,7 @@ def test_the_unattainable_side_of_a_tie_is_no_part_of_the_bound(tmp_path: Path, 
     assert result.status == "optimal"
     assert result.reward == -30.0
     assert result.bound == pytest.approx(-30.0, abs=1e-3)
-    assert result.fields["tie_distance"] == 1e-6
+    assert result.tie_distance == 1e-6
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -74,8 +74,8 @@ def test_no_plan_off_the_ties_is_no_proof_that_there_is_none(tmp_path: Path, met
     result = solved(problem(tmp_path, "integer", "0.49999999999999994 + 0*a", "s'"), method)
     assert result.status == "feasible"
     assert result.reward == 0.0
-    assert result.fields["tie_distance"] == 0.0
-    assert any("rounding ties" in note for note in result.fields["notes"])
+    assert result.tie_distance == 0.0
+    assert any("rounding ties" in note for note in result.notes)
 
 
 def test_a_plan_that_rounding_errors_decide_is_none(tmp_path: Path) -> None:

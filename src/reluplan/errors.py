@@ -32,7 +32,7 @@ class MissingExtraError(InputError):
 class InfeasibleError(ReluplanError):
     """Nothing is left in the set that a stage looked at: the boxes of better plans, a window, a part of a domain.
 
-    That says nothing about the whole problem; only `NoPlanExistsError` does.
+    That says nothing about the whole problem; only `NoPlanExistsError` and `NoBetterPlanError` do.
     """
 
     exit_code = 3
@@ -50,6 +50,10 @@ class NoPlanExistsError(InfeasibleError):
     def __init__(self, message: str, problem: object = None) -> None:
         super().__init__(message)
         self.problem = problem
+
+
+class NoBetterPlanError(InfeasibleError):
+    """It is proven that no plan is better than the incumbent: nothing is left in the boxes of better plans."""
 
 
 class OutOfTimeError(ReluplanError):

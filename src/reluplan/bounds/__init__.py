@@ -1,1 +1,1 @@
-"""Proven bounds on states, actions and neurons."""
+"""Proven bounds on states, actions and units, and which plans they hold for."""

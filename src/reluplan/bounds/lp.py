@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from reluplan import clock
 from reluplan.bounds.crown import crown_boxes
 from reluplan.bounds.interval import intersect, layer_interval, round_outward
+from reluplan.bounds.lp_tightener import LpTightener
 from reluplan.errors import InfeasibleError
 from reluplan.network.relu_network import Layer, ReluNetwork
 from reluplan.optimisation.model import ModelBuilder
@@ -90,13 +91,11 @@ def tighten_box(
     """
     lower, upper = lower.copy(), upper.copy()
     read = np.any([constraint.function.support() for constraint in constraints], axis=0)
+    tightener = LpTightener(lp, deadline)
     for j in np.flatnonzero(read[: len(lower)]).tolist():
         until = deadline if np.isfinite([lower[j], upper[j]]).all() else math.inf
-        if lower[j] < upper[j] and clock.now() <= until:
-            low = -_up(lp.maximum(np.array([j]), -np.ones(1), until))
-            high = _up(lp.maximum(np.array([j]), np.ones(1), until))
-            lower[j], upper[j] = max(lower[j], low), min(upper[j], high)
-            lp.set_bounds(j, lower[j], upper[j])
+        if lower[j] < upper[j]:
+            lower[j], upper[j] = tightener.column(j, float(lower[j]), float(upper[j]), until)
     return round_discrete(lower, upper, discrete)
 
 

@@ -1,18 +1,17 @@
-"""Forward reachability: bounds of every state, action and neuron at every step of the horizon."""
+"""Forward reachability: bounds of every state, action and unit at every step of the horizon."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
+from reluplan.bounds.boxes import AllPlanBounds, BetterPlanBounds, ForwardBounds, HorizonBounds, tightened
 from reluplan.bounds.interval import uncrossed
 from reluplan.bounds.lp import StepBounds, bound_step, constraint_lp, tighten_box
-from reluplan.errors import InfeasibleError, InputError, NoPlanExistsError, OutOfTimeError
+from reluplan.errors import InfeasibleError, InputError, NoBetterPlanError, NoPlanExistsError, OutOfTimeError
 from reluplan.problem.expression import Constraint
-from reluplan.problem.problem import Problem
+from reluplan.problem.problem import Problem, StepLayout
 
 Array = NDArray[np.float64]
 
@@ -20,59 +19,53 @@ LATE_WORK = 3e8
 """Operations after the last moment, where states without bounds leave nothing else to fall back on."""
 
 
-@dataclass(frozen=True, eq=False)
-class HorizonBounds:
-    """Boxes that contain every feasible plan. Shapes: states (H+1, n), actions (H, m), auxiliaries (H+1, k),
-    units (pre-activations) (H, relu_count), outputs (predictions before rounding) (H, n)."""
-
-    state_lower: Array
-    state_upper: Array
-    action_lower: Array
-    action_upper: Array
-    auxiliary_lower: Array
-    auxiliary_upper: Array
-    unit_lower: Array
-    unit_upper: Array
-    output_lower: Array
-    output_upper: Array
-
-    @property
-    def horizon(self) -> int:
-        return len(self.action_lower)
-
-    @property
-    def unstable(self) -> NDArray[np.bool_]:
-        """Which units may be on or off, shape (H, relu_count)."""
-        unstable: NDArray[np.bool_] = (self.unit_lower < 0.0) & (self.unit_upper > 0.0)
-        return unstable
+def reachable_bounds(problem: Problem, deadline: float = np.inf, last_moment: float = np.inf) -> AllPlanBounds:
+    """`forward_bounds`, and what the goal leaves of the last box. Raises NoPlanExistsError if nothing is left."""
+    return meet_goal(problem, forward_bounds(problem, deadline, last_moment), deadline)
 
 
-def reachable_bounds(
-    problem: Problem,
-    deadline: float = np.inf,
-    last_moment: float = np.inf,
-    within: HorizonBounds | None = None,
-) -> HorizonBounds:
-    """S_1 = I; S_{t+1} = box of F over S_t and C, intersected with the state bounds; and every neuron's bounds.
+def forward_bounds(problem: Problem, deadline: float = np.inf, last_moment: float = np.inf) -> ForwardBounds:
+    """S_1 = I; S_{t+1} = box of F over S_t and C, intersected with the state bounds; and every unit's bounds.
 
     After the deadline (of clock.now) there are no LPs; after the last moment no back-substitution either, only
     intervals, from the states' own bounds: valid, loose, and the same for all steps that are left. Only if these are
     infinite does it go on step by step, and raise OutOfTimeError if that takes long too. The network is stationary,
-    so equal boxes share one computation. within: boxes that contain all plans of interest; so do the bounds then.
-    Raises NoPlanExistsError if nothing is left; with `within`, where that only says that no plan of interest exists,
-    InfeasibleError.
+    so equal boxes share one computation. Raises NoPlanExistsError if nothing is left.
     """
     try:
-        return _forward(problem, deadline, last_moment, within)
+        return ForwardBounds(*_forward(problem, deadline, last_moment, None))
     except InfeasibleError as error:
-        if within is None:
-            raise NoPlanExistsError(f"{problem.source}: no plan exists: {error}", problem) from None
-        raise InfeasibleError(f"{problem.source}: no plan is left within the given boxes: {error}") from None
+        raise no_plan_exists(problem, error) from None
 
 
-def _forward(problem: Problem, deadline: float, last_moment: float, within: HorizonBounds | None) -> HorizonBounds:
-    """The work of `reachable_bounds`; raises InfeasibleError if nothing is left."""
-    layout = problem.layout
+def meet_goal(problem: Problem, bounds: AllPlanBounds, deadline: float = np.inf) -> AllPlanBounds:
+    """The bounds with the last state's box, and its auxiliaries', tightened by G."""
+    try:
+        return tightened(bounds, _goal_box(problem, bounds, deadline))
+    except InfeasibleError as error:
+        raise no_plan_exists(problem, error) from None
+
+
+def reachable_within(
+    problem: Problem, within: BetterPlanBounds, deadline: float = np.inf, last_moment: float = np.inf
+) -> BetterPlanBounds:
+    """The same within boxes of better plans, of which there may be none: raises NoBetterPlanError then."""
+    try:
+        forward = BetterPlanBounds(*_forward(problem, deadline, last_moment, within))
+        return tightened(forward, _goal_box(problem, forward, deadline))
+    except InfeasibleError as error:
+        raise NoBetterPlanError(f"{problem.source}: no plan is left within the given boxes: {error}") from None
+
+
+def no_plan_exists(problem: Problem, error: InfeasibleError) -> NoPlanExistsError:
+    """What an empty box of ALL plans means."""
+    return NoPlanExistsError(f"{problem.source}: no plan exists: {error}", problem)
+
+
+def _forward(
+    problem: Problem, deadline: float, last_moment: float, within: BetterPlanBounds | None
+) -> tuple[Array, ...]:
+    """The arrays of `HorizonBounds`; raises InfeasibleError if nothing is left."""
     constraints = _input_constraints(problem)
     cache: dict[bytes, StepBounds] = {}
     steps: list[StepBounds] = []
@@ -95,8 +88,7 @@ def _forward(problem: Problem, deadline: float, last_moment: float, within: Hori
         lower, upper = _input_box(problem, *_next_box(problem, t, step))
     if within is not None:
         lower, upper = _intersection(problem, problem.horizon, lower, upper, within)
-    final = _final_box(problem, lower, upper, deadline)
-    return _collect(steps, final, layout.states, layout.actions, layout.auxiliaries)
+    return _collect(problem.layout, steps, lower, upper)
 
 
 def _input_constraints(problem: Problem) -> list[Constraint]:
@@ -110,7 +102,7 @@ def _input_box(problem: Problem, state_lower: Array, state_upper: Array) -> tupl
     return np.concatenate([state_lower, lower]), np.concatenate([state_upper, upper])
 
 
-def _known_box(problem: Problem, t: int, within: HorizonBounds | None) -> tuple[Array, Array]:
+def _known_box(problem: Problem, t: int, within: BetterPlanBounds | None) -> tuple[Array, Array]:
     """What is known of the state at step t without any computation."""
     lower, upper = problem.box(problem.states)
     if within is None:
@@ -118,7 +110,9 @@ def _known_box(problem: Problem, t: int, within: HorizonBounds | None) -> tuple[
     return np.maximum(lower, within.state_lower[t]), np.minimum(upper, within.state_upper[t])
 
 
-def _intersection(problem: Problem, t: int, lower: Array, upper: Array, within: HorizonBounds) -> tuple[Array, Array]:
+def _intersection(
+    problem: Problem, t: int, lower: Array, upper: Array, within: BetterPlanBounds
+) -> tuple[Array, Array]:
     """The part of a box of (s, a, x) at step t that lies within known bounds; after the last step without actions."""
     lower, upper, layout = lower.copy(), upper.copy(), problem.layout
     parts = [(layout.states, within.state_lower, within.state_upper)]
@@ -184,10 +178,25 @@ def _snap_outward(lower: Array, upper: Array) -> tuple[Array, Array]:
     return np.where(snapped, low, lower), np.where(snapped, high, upper)
 
 
-def _final_box(problem: Problem, lower: Array, upper: Array, deadline: float) -> tuple[Array, Array]:
-    """The box of the last state and its auxiliaries, tightened by the goal."""
+def _goal_box(problem: Problem, bounds: HorizonBounds, deadline: float) -> dict[str, Array]:
+    """The states' and auxiliaries' arrays, with the box of the last ones tightened by the goal."""
     if not problem.goal:
-        return lower, upper
+        return {}
+    layout = problem.layout
+    lower, upper = _input_box(problem, bounds.state_lower[-1], bounds.state_upper[-1])
+    lower[layout.auxiliaries] = bounds.auxiliary_lower[-1]
+    upper[layout.auxiliaries] = bounds.auxiliary_upper[-1]
+    lower, upper = _tighten_by_goal(problem, lower, upper, deadline)
+    last = {
+        "state_lower": lower[layout.states],
+        "state_upper": upper[layout.states],
+        "auxiliary_lower": lower[layout.auxiliaries],
+        "auxiliary_upper": upper[layout.auxiliaries],
+    }
+    return {name: np.vstack([getattr(bounds, name)[:-1], value]) for name, value in last.items()}
+
+
+def _tighten_by_goal(problem: Problem, lower: Array, upper: Array, deadline: float) -> tuple[Array, Array]:
     discrete = np.array([v.is_discrete for v in problem.input_variables], dtype=bool)
     goal = list(problem.goal)
     try:
@@ -201,7 +210,7 @@ def _final_box(problem: Problem, lower: Array, upper: Array, deadline: float) ->
 
 
 def _check_finite(problem: Problem, t: int, step: StepBounds) -> None:
-    """Every neuron that may switch, and every prediction that is rounded, needs finite bounds; if not, say why."""
+    """Every unit that may switch, and every prediction that is rounded, needs finite bounds; if not, say why."""
     unstable = (step.unit_lower < 0.0) & (step.unit_upper > 0.0)
     ends = [step.unit_lower[unstable], step.unit_upper[unstable]]
     ends += [step.output_lower[problem.boolean_states], step.output_upper[problem.boolean_states]]
@@ -211,25 +220,24 @@ def _check_finite(problem: Problem, t: int, step: StepBounds) -> None:
     names = [repr(v.name) for v, e in zip(problem.input_variables, endless, strict=True) if e]
     reason = f"{', '.join(names)} can take any value there" if names else "the values grow beyond all measure"
     raise InputError(
-        f"{problem.source}: the network has neurons or predictions without finite bounds at step {t + 1}, because "
+        f"{problem.source}: the network has units or predictions without finite bounds at step {t + 1}, because "
         f"{reason}; give bounds = [lower, upper] to {', '.join(names) or 'the states'}"
     )
 
 
-def _collect(
-    steps: list[StepBounds], final: tuple[Array, Array], states: slice, actions: slice, auxiliaries: slice
-) -> HorizonBounds:
-    lower = np.array([*(step.input_lower for step in steps), final[0]])
-    upper = np.array([*(step.input_upper for step in steps), final[1]])
-    return HorizonBounds(
-        state_lower=lower[:, states],
-        state_upper=upper[:, states],
-        action_lower=lower[:-1, actions],
-        action_upper=upper[:-1, actions],
-        auxiliary_lower=lower[:, auxiliaries],
-        auxiliary_upper=upper[:, auxiliaries],
-        unit_lower=np.array([step.unit_lower for step in steps]),
-        unit_upper=np.array([step.unit_upper for step in steps]),
-        output_lower=np.array([step.output_lower for step in steps]),
-        output_upper=np.array([step.output_upper for step in steps]),
+def _collect(layout: StepLayout, steps: list[StepBounds], last_lower: Array, last_upper: Array) -> tuple[Array, ...]:
+    """The arrays of `HorizonBounds`, in their order; last: the box of the last state and its auxiliaries."""
+    lower = np.array([*(step.input_lower for step in steps), last_lower])
+    upper = np.array([*(step.input_upper for step in steps), last_upper])
+    return (
+        lower[:, layout.states],
+        upper[:, layout.states],
+        lower[:-1, layout.actions],
+        upper[:-1, layout.actions],
+        lower[:, layout.auxiliaries],
+        upper[:, layout.auxiliaries],
+        np.array([step.unit_lower for step in steps]),
+        np.array([step.unit_upper for step in steps]),
+        np.array([step.output_lower for step in steps]),
+        np.array([step.output_upper for step in steps]),
     )

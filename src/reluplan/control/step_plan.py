@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 
-from reluplan import clock
-from reluplan.errors import NumericalError, ReluplanError, SolverError
-from reluplan.planning.planner import check_choices, plan
-from reluplan.planning.result import Status
-from reluplan.planning.run import Clock, Run
+from reluplan.clock import Clock
+from reluplan.errors import NumericalError, SolverError
+from reluplan.planning.options import PlanOptions
+from reluplan.planning.planner import check_options, plan_by
+from reluplan.planning.result import PlanResult, Status
+from reluplan.planning.schedule import AUTO, CONTROL, METHODS, SEARCH_ONLY, Schedule
+from reluplan.planning.settings import PlanSettings
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
-from reluplan.search import search_plans
 
-SEARCH_SHARE, LONGEST_SEARCH = 0.3, 0.5
-"""The search for plans gets this share of a step's seconds, and no more than these where a proof is possible."""
 SMALL_WINDOW, LONG_LIMIT = 400, 10.0
-"""A proof is possible up to this many ReLUs in all steps of the window, or with as many seconds."""
+"""A proof is possible up to this many units in all steps of the window, or with as many seconds."""
 
 
 @dataclass(frozen=True)
 class PlanningOptions:
-    """How the plans of a controller are made; as in `plan`, but refused at once, since a step may do without `plan`."""
+    """How the plans of a controller are made; as in `plan`, but refused at once, before the first step."""
 
     method: str
     solver: str
@@ -31,7 +29,11 @@ class PlanningOptions:
     seed: int
 
     def __post_init__(self) -> None:
-        check_choices(self.method, self.solver, self.gap, self.threads)
+        check_options(self.for_step(1.0, None))
+
+    def for_step(self, seconds: float, start: Trajectory | None) -> PlanOptions:
+        """The options of one step's plan."""
+        return PlanOptions(self.method, self.solver, seconds, self.gap, self.threads, self.seed, start=start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,49 +45,36 @@ class StepPlan:
     bound: float | None
 
 
+NO_PLAN = StepPlan(None, "no_plan", None)
+
+
 def plan_step(window: Problem, options: PlanningOptions, start: Trajectory | None, seconds: float) -> StepPlan:
     """Search first, then prove, if there is a chance: a good plan is worth more to a controller than a proof.
 
-    The default method's own schedule leaves little of a second for the search. start: a plan to begin with. Methods
-    other than "auto" get all the time.
+    start: a plan to begin with. Methods other than "auto" get all the time.
     """
-    run, only_search = Run(window, Clock(seconds), options.gap), False
-    if options.method == "auto":
-        only_search = not _is_provable(window, seconds)
-        longest = seconds if only_search else min(SEARCH_SHARE * seconds, LONGEST_SEARCH)
-        _search(run, options, start, longest)
-    remaining = run.clock.remaining
-    if remaining <= 0.0 or (only_search and run.best is not None):
-        return _unproven(run)
-    return _prove(run, options, start, remaining)
+    clock = Clock(seconds)
+    chosen = options.for_step(seconds, start)
+    schedule = _schedule(window, options.method, seconds)
+    found = _plan(schedule, window, chosen, clock)
+    if schedule is SEARCH_ONLY and found.trajectory is None and clock.remaining > 0.0:
+        return _plan(AUTO, window, chosen, clock)
+    return found
 
 
-def _is_provable(window: Problem, seconds: float) -> bool:
-    return window.horizon * window.dynamics.relu_count <= SMALL_WINDOW or seconds >= LONG_LIMIT
+def _schedule(window: Problem, method: str, seconds: float) -> Schedule:
+    if method != "auto":
+        return METHODS[method]
+    is_provable = window.horizon * window.dynamics.relu_count <= SMALL_WINDOW or seconds >= LONG_LIMIT
+    return CONTROL if is_provable else SEARCH_ONLY
 
 
-def _unproven(run: Run) -> StepPlan:
-    return StepPlan(run.best, "no_plan" if run.best is None else "feasible", None)
-
-
-def _search(run: Run, options: PlanningOptions, start: Trajectory | None, seconds: float) -> None:
-    """What goes wrong here costs plans, never the run."""
-    with suppress(ReluplanError):
-        search_plans(run.problem, None, clock.now() + seconds, run.offer_plan, options.seed, start)
-
-
-def _prove(run: Run, options: PlanningOptions, start: Trajectory | None, seconds: float) -> StepPlan:
-    """A plan with a bound; without them if the solver fails, which is no reason to leave the system alone."""
+def _plan(schedule: Schedule, window: Problem, options: PlanOptions, clock: Clock) -> StepPlan:
+    """A plan, with a bound if there is one; a solver that fails is no reason to leave the system alone."""
     try:
-        result = plan(
-            run.problem, time_limit=seconds, method=options.method, solver=options.solver, gap=options.gap,
-            threads=options.threads, seed=options.seed, start=run.best or start,
-        )  # fmt: skip
+        result: PlanResult = plan_by(schedule, window, options, PlanSettings(), clock)
     except (SolverError, NumericalError):
-        return _unproven(run)
-    if result.fields["interrupted"]:
+        return NO_PLAN
+    if result.interrupted:
         raise KeyboardInterrupt
-    if result.trajectory is not None:
-        run.offer_plan(result.trajectory, "plan")
-    status: Status = "feasible" if result.status == "no_plan" and run.best is not None else result.status
-    return StepPlan(run.best, status, result.bound)
+    return StepPlan(result.trajectory, result.status, result.bound)

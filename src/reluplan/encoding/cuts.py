@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
+from reluplan.encoding.settings import CutSettings
 from reluplan.encoding.unroll import PlanModel
 from reluplan.optimisation.model import Index, Model, ModelBuilder
 from reluplan.optimisation.solvers.base import SolveOptions
@@ -27,9 +28,7 @@ from reluplan.optimisation.solvers.highs import HighsSolver
 
 Array = NDArray[np.float64]
 
-ROUNDS = 10
-WORTHWHILE = 1e-6
-"""A violation (relative to P) that is worth a cut."""
+DEFAULT = CutSettings()
 ROUNDING = 1e-9
 """Every cut is this much weaker (relative to its terms), for the rounding of its coefficients."""
 
@@ -60,7 +59,7 @@ def first_layer_units(plan_model: PlanModel) -> Iterator[list[Unit]]:
         ]
 
 
-def add_ideal_cuts(plan_model: PlanModel, deadline: float = math.inf) -> Model:
+def add_ideal_cuts(plan_model: PlanModel, deadline: float = math.inf, settings: CutSettings = DEFAULT) -> Model:
     """The model of a plan with cuts at the solutions of its LP relaxation, a few rounds, until the deadline (of
     clock.now)."""
     model = plan_model.model
@@ -68,7 +67,7 @@ def add_ideal_cuts(plan_model: PlanModel, deadline: float = math.inf) -> Model:
         return model
     units = [unit for step in first_layer_units(plan_model) for unit in step]
     units = [unit for unit in units if np.isfinite([unit.lower, unit.upper]).all()]
-    for _ in range(ROUNDS):
+    for _ in range(settings.rounds):
         remaining = deadline - clock.now()
         if remaining <= 0.0:
             return model
@@ -77,14 +76,14 @@ def add_ideal_cuts(plan_model: PlanModel, deadline: float = math.inf) -> Model:
             return model
         builder = ModelBuilder.continuing(model)
         for unit in units:
-            _add_cut(builder, unit, x)
+            _add_cut(builder, unit, x, settings.worthwhile)
         if builder.row_count == model.row_count:
             return model
         model = builder.build()
     return model
 
 
-def _add_cut(builder: ModelBuilder, unit: Unit, x: Array) -> None:
+def _add_cut(builder: ModelBuilder, unit: Unit, x: Array, worthwhile: float) -> None:
     """The most violated cut of a unit at x, if it is violated."""
     w, at, z = unit.weights, x[unit.inputs], x[unit.binary]
     low = np.where(w >= 0.0, unit.lower, unit.upper)
@@ -93,7 +92,7 @@ def _add_cut(builder: ModelBuilder, unit: Unit, x: Array) -> None:
     least = float((w * low)[inside].sum())
     slope = unit.bias + float((w * high)[~inside].sum())
     allowed = float((w * at)[inside].sum()) - least * (1.0 - z) + slope * z
-    if x[unit.output] <= allowed + WORTHWHILE * max(1.0, abs(x[unit.output])):
+    if x[unit.output] <= allowed + worthwhile * max(1.0, abs(x[unit.output])):
         return
     size = np.abs(w * low).sum() + np.abs(w * high).sum() + abs(unit.bias)
     row = builder.add_rows(-np.inf, -least + ROUNDING * float(size))

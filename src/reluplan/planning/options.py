@@ -19,10 +19,10 @@ class PlanOptions:
     gap: float
     threads: int | None
     seed: int
-    big_m: float | None
-    interval_count: int
-    potentials: PotentialSet | None
-    start: Trajectory | None
+    big_m: float | None = None
+    interval_count: int = 2
+    potentials: PotentialSet | None = None
+    start: Trajectory | None = None
     trust_potentials: bool = False
 
     @property

@@ -1,37 +1,39 @@
-"""From a problem to a plan with a proven bound: the stages, top down."""
+"""From a problem to a plan with a proven bound: the stages, top down.
+
+    problem --> bounds --> search --> proofs --> milp --> result
+                boxes      plans      bounds     both
+
+Which stages run, and for how long, is the method's schedule (`schedule`); each stage is a file in `stages`.
+"""
 
 from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import metadata
 
 from reluplan.bounds.reachability import reachable_bounds
+from reluplan.clock import Clock
 from reluplan.encoding.unroll import PlanModel
 from reluplan.errors import InfeasibleError, InputError, NoPlanExistsError, OutOfTimeError
 from reluplan.interrupts import interruptible
 from reluplan.optimisation.solvers import get_solver
-from reluplan.planning.auto import plan_auto
-from reluplan.planning.base import plan_base
-from reluplan.planning.options import PlanOptions, available_cores
-from reluplan.planning.potentials import plan_with_potentials
+from reluplan.planning.log import Event
+from reluplan.planning.options import PlanOptions
+from reluplan.planning.options import available_cores as available_cores
 from reluplan.planning.result import PlanResult, summarise
-from reluplan.planning.run import Clock, Event, Run
-from reluplan.planning.whole_model import build_whole_model
+from reluplan.planning.run import Run
+from reluplan.planning.schedule import METHODS as METHODS
+from reluplan.planning.schedule import Schedule, run_schedule, schedule_of
+from reluplan.planning.settings import PlanSettings
+from reluplan.planning.stages.milp import build_whole_model
+from reluplan.planning.work import Work
 from reluplan.potentials.generate import require_interval_count
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
-
-__all__ = ["METHODS", "available_cores", "build_model", "plan"]
-
-METHODS: dict[str, Callable[[Run, PlanOptions], None]] = {
-    "auto": plan_auto,
-    "base": plan_base,
-    "potentials": plan_with_potentials,
-}
 
 
 def plan(
@@ -49,6 +51,8 @@ def plan(
     potentials: PotentialSet | None = None,
     trust_potentials: bool = False,
     start: Trajectory | None = None,
+    stages: Sequence[str] | None = None,
+    settings: PlanSettings | None = None,
     clock: Clock | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> PlanResult:
@@ -56,9 +60,10 @@ def plan(
 
     Stops at the time limit (seconds, all stages together) or at Ctrl-C with the best plan and bound so far; the
     status says what is proven. method: "base" is the paper's base model, "potentials" the model strengthened by reward
-    potentials with `interval_count` intervals per ReLU (computed, or given as `potentials`), "auto" searches for a plan
-    first and then proves it piece by piece. Potentials from a file or made by hand are proven again, unless
-    trust_potentials. start: a plan to begin from, as `simulate` returns it.
+    potentials with `interval_count` intervals per unit (computed, or given as `potentials`), "auto" searches for a plan
+    first and then proves it. Potentials from a file or made by hand are proven again, unless trust_potentials. start: a
+    plan to begin from, as `simulate` returns it. stages: these in place of the method's own (`reluplan plan
+    --list-stages` names them). settings: of all stages, recorded with the result.
     gap: `optimal` means bound − reward <= gap · max(1, |reward|); below 2e-6 it cannot be reached. threads: all cores
     by default. big_m: only to reproduce the published baseline, by "base". clock: started earlier, if the limit counts
     from there.
@@ -73,51 +78,66 @@ def plan(
     options = PlanOptions(
         method, solver, time_limit, gap, threads, seed, big_m, interval_count, potentials, start, trust_potentials
     )
-    _check_options(options)
+    check_options(options)
+    schedule = METHODS[method] if stages is None else schedule_of(stages)
     problem = problem if horizon is None else problem.with_horizon(horizon)
-    if potentials is not None:
-        potentials.require_fit(problem)
+    return plan_by(schedule, problem, options, settings or PlanSettings(), clock, on_event)
+
+
+def plan_by(
+    schedule: Schedule,
+    problem: Problem,
+    options: PlanOptions,
+    settings: PlanSettings,
+    clock: Clock | None = None,
+    on_event: Callable[[Event], None] | None = None,
+) -> PlanResult:
+    """`plan`, by any schedule."""
+    if options.potentials is not None:
+        options.potentials.require_fit(problem)
     run = Run(problem, clock or Clock(options.time_limit), options.gap, on_event)
     try:
         with interruptible():
-            _plan(run, options)
+            _plan(run, schedule, options, settings)
     except KeyboardInterrupt:
         run.interrupted = True
     except InfeasibleError as error:
         _conclude_infeasible(run, error)
     except OutOfTimeError as error:
-        run.note(str(error))
+        run.log.note(str(error))
     except InputError:
         raise
     except Exception as error:
-        if run.best is None and math.isinf(run.bound):
+        if run.incumbent.plan is None and math.isinf(run.incumbent.bound):
             raise
-        run.note(f"stopped early: {error}")
-    return summarise(run, options.method, options.solver, options.seed, _versions(options.solver))
+        run.log.note(f"stopped early: {error}")
+    return summarise(run, options, settings, schedule, _versions(options.solver))
 
 
-def _plan(run: Run, options: PlanOptions) -> None:
-    """The method, and once more if it finds no plan that keeps its distance from rounding ties: there may be others."""
+def _plan(run: Run, schedule: Schedule, options: PlanOptions, settings: PlanSettings) -> None:
+    """The schedule, and once more if it finds no plan that keeps its distance from rounding ties."""
     has_ties = bool(run.problem.tie_distances.any())
     try:
-        METHODS[options.method](run, options)
+        with Work(run, options, settings) as work:
+            run_schedule(work, schedule)
     except NoPlanExistsError as error:
-        if error.problem is not run.problem or run.best is not None or not has_ties:
+        if error.problem is not run.problem or run.incumbent.plan is not None or not has_ties:
             raise
-    if run.best is None and has_ties and run.clock.remaining > 0.0:
-        run.look_at_ties()
-        METHODS[options.method](run, replace(options, potentials=None))
+    if run.incumbent.plan is None and has_ties and run.clock.remaining > 0.0:
+        run.allow_rounding_ties()
+        with Work(run, replace(options, potentials=None), settings) as work:
+            run_schedule(work, schedule)
 
 
 def _conclude_infeasible(run: Run, error: InfeasibleError) -> None:
     """Claim that no plan exists if the error says so of this very problem, and no plan contradicts it; else note it."""
     if not isinstance(error, NoPlanExistsError) or error.problem is not run.problem:
-        run.note(f"stopped early, which proves nothing about the whole problem: {error}")
-    elif run.best is None:
+        run.log.note(f"stopped early, which proves nothing about the whole problem: {error}")
+    elif run.incumbent.plan is None:
         run.proven_infeasible = True
-        run.note(str(error))
+        run.log.note(str(error))
     else:
-        run.note(f"a claim was dropped, since a plan was found and checked: {error}")
+        run.log.note(f"a claim was dropped, since a plan was found and checked: {error}")
 
 
 def build_model(problem: Problem, big_m: float | None = None, named: bool = False) -> PlanModel:
@@ -125,19 +145,15 @@ def build_model(problem: Problem, big_m: float | None = None, named: bool = Fals
     return build_whole_model(problem, reachable_bounds(problem), big_m, named)
 
 
-def check_choices(method: str, solver: str, gap: float, threads: int | None) -> None:
-    """Refuse a method, a solver or settings that do not exist."""
-    if method not in METHODS:
-        raise InputError(f"unknown method '{method}'; choose one of {', '.join(METHODS)}")
-    if not 0.0 <= gap < math.inf:
-        raise InputError(f"the gap must be zero or positive, got {gap:g}")
-    if threads is not None and threads < 1:
-        raise InputError(f"the number of threads must be at least 1, got {threads}")
-    get_solver(solver)
-
-
-def _check_options(options: PlanOptions) -> None:
-    check_choices(options.method, options.solver, options.gap, options.threads)
+def check_options(options: PlanOptions) -> None:
+    """Refuse a method, a solver or numbers that make no sense."""
+    if options.method not in METHODS:
+        raise InputError(f"unknown method '{options.method}'; choose one of {', '.join(METHODS)}")
+    if not 0.0 <= options.gap < math.inf:
+        raise InputError(f"the gap must be zero or positive, got {options.gap:g}")
+    if options.threads is not None and options.threads < 1:
+        raise InputError(f"the number of threads must be at least 1, got {options.threads}")
+    get_solver(options.solver)
     if not options.time_limit > 0.0:
         raise InputError(f"the time limit must be positive, got {options.time_limit:g}")
     require_interval_count(options.interval_count)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from reluplan.errors import InputError, OutputError
 from reluplan.files import discard, replace_pair, write_atomically
+from reluplan.planning.log import HistoryEntry, NodeCount
+from reluplan.planning.options import PlanOptions
 from reluplan.planning.run import Run
+from reluplan.planning.schedule import Schedule
+from reluplan.planning.settings import PlanSettings
 from reluplan.potentials.potential_set import PotentialSet
-from reluplan.problem.plan_file import plan_csv
+from reluplan.problem.plan_file import plan_columns, plan_csv
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
 
@@ -26,14 +31,32 @@ EXIT_CODES: dict[Status, int] = {"optimal": 0, "feasible": 0, "infeasible": 2, "
 class PlanResult:
     """A plan with its proven bound, or why there is none.
 
-    reward: simulated. bound: proven, margin included. `optimal` means gap <= the requested gap.
+    reward: of the plan as rolled out. bound: proven, its margin included. `optimal` means gap <= gap_target, where
+    gap = (bound − reward) / max(1, |reward|). max_violation: of a constraint, by the plan. tie_distance: how far the
+    plan, and those of the bound, stay from rounding ties. stages: the seconds of each. nodes: of the last MILP.
+    settings, schedule: what the stages were run with.
     """
 
     problem: Problem
     status: Status
     trajectory: Trajectory | None
     bound: float | None
-    fields: dict[str, Any]
+    gap_target: float
+    max_violation: float | None
+    tie_distance: float
+    bound_margin: float | None
+    method: str
+    solver: str
+    seed: int
+    seconds: float
+    stages: Mapping[str, float]
+    nodes: NodeCount
+    history: tuple[HistoryEntry, ...]
+    interrupted: bool
+    notes: tuple[str, ...]
+    versions: Mapping[str, str]
+    settings: PlanSettings = field(default_factory=PlanSettings)
+    schedule: Schedule = ()
     potentials: PotentialSet | None = None
 
     @property
@@ -41,17 +64,72 @@ class PlanResult:
         return None if self.trajectory is None else self.trajectory.total_reward
 
     @property
+    def absolute_gap(self) -> float | None:
+        if self.reward is None or self.bound is None:
+            return None
+        return max(0.0, self.bound - self.reward)
+
+    @property
     def gap(self) -> float | None:
-        gap: float | None = self.fields["gap"]
-        return gap
+        """absolute_gap / max(1, |reward|)."""
+        if self.absolute_gap is None or self.reward is None:
+            return None
+        return self.absolute_gap / max(1.0, abs(self.reward))
+
+    @property
+    def horizon(self) -> int:
+        return self.problem.horizon
 
     @property
     def exit_code(self) -> int:
         return EXIT_CODES[self.status]
 
-    def to_json(self) -> str:
+    def __str__(self) -> str:
+        reward = "no plan" if self.reward is None else f"reward {self.reward:.10g}"
+        bound = "no bound" if self.bound is None else f"bound {self.bound:.10g}"
+        gap = "" if self.gap is None else f", gap {self.gap:.3g}"
+        return f"{self.problem.name}: {self.status}, {reward}, {bound}{gap}, {self.seconds:.1f} s"
+
+    def to_dict(self) -> dict[str, Any]:
         """The content of result.json."""
-        return json.dumps({"status": self.status, "reward": self.reward, "bound": self.bound, **self.fields}, indent=2)
+        return {
+            "status": self.status,
+            "reward": self.reward,
+            "bound": self.bound,
+            "absolute_gap": self.absolute_gap,
+            "gap": self.gap,
+            "gap_target": self.gap_target,
+            "max_violation": self.max_violation,
+            "tie_distance": self.tie_distance,
+            "bound_margin": self.bound_margin,
+            "horizon": self.horizon,
+            "method": self.method,
+            "solver": self.solver,
+            "seconds": self.seconds,
+            "stages": dict(self.stages),
+            "nodes": dataclasses.asdict(self.nodes),
+            "history": [dataclasses.asdict(entry) for entry in self.history],
+            "interrupted": self.interrupted,
+            "notes": list(self.notes),
+            "seed": self.seed,
+            "versions": dict(self.versions),
+            "problem": self.problem.name,
+            "settings": dataclasses.asdict(self.settings),
+            "schedule": [_step(step.stage, step.share, step.longest, step.when.name) for step in self.schedule],
+        }
+
+    def to_json(self) -> str:
+        """`to_dict` as text."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def plan_table(self) -> dict[str, list[float | int | None]]:
+        """plan.csv as columns, for pandas.DataFrame or polars.DataFrame; empty without a plan."""
+        return {} if self.trajectory is None else plan_columns(self.problem, self.trajectory)
+
+    def history_table(self) -> dict[str, list[float | int | None]]:
+        """The history as columns, likewise."""
+        names = [entry.name for entry in dataclasses.fields(HistoryEntry)]
+        return {name: [getattr(entry, name) for entry in self.history] for name in names}
 
     def write(self, folder: str | Path, log: str = "") -> None:
         """Write result.json and plan.csv, then potentials.json and log.txt into a folder.
@@ -79,45 +157,49 @@ class PlanResult:
             self.potentials.save(path)
 
 
+def _step(stage: str, share: float, longest: float, when: str) -> dict[str, Any]:
+    return {"stage": stage, "share": share, "longest": None if math.isinf(longest) else longest, "when": when.lower()}
+
+
 def _writer(text: str) -> Callable[[Path], None]:
     return lambda path: write_atomically(path, text)
 
 
-def summarise(run: Run, method: str, solver: str, seed: int, versions: dict[str, str]) -> PlanResult:
+def summarise(
+    run: Run, options: PlanOptions, settings: PlanSettings, schedule: Schedule, versions: Mapping[str, str]
+) -> PlanResult:
     """The result of a run as it stands: honest at any moment."""
-    bound = None if math.isinf(run.bound) else run.bound
-    if run.best is not None or bound is not None:
-        run.close_history()
+    incumbent, log = run.incumbent, run.log
+    has_bound = not math.isinf(incumbent.bound)
+    has_plan = incumbent.plan is not None
+    if has_plan or has_bound:
+        log.close()
     return PlanResult(
         problem=run.problem,
         status=_status(run),
-        trajectory=run.best,
-        bound=bound,
+        trajectory=incumbent.plan,
+        bound=incumbent.bound if has_bound else None,
+        gap_target=incumbent.gap_target,
+        max_violation=incumbent.max_violation if has_plan else None,
+        tie_distance=float(run.problem.tie_distances.max(initial=0.0)),
+        bound_margin=incumbent.bound_margin if has_bound else None,
+        method=options.method,
+        solver=options.solver,
+        seed=options.seed,
+        seconds=round(run.clock.elapsed, 3),
+        stages={name: round(spent, 3) for name, spent in log.stage_seconds.items()},
+        nodes=log.nodes,
+        history=tuple(log.history),
+        interrupted=run.interrupted,
+        notes=tuple(log.notes),
+        versions=versions,
+        settings=settings,
+        schedule=schedule,
         potentials=run.potentials,
-        fields={
-            "absolute_gap": run.absolute_gap,
-            "gap": run.gap,
-            "gap_target": run.gap_target,
-            "max_violation": run.max_violation if run.best is not None else None,
-            "tie_distance": float(run.problem.tie_distances.max(initial=0.0)),
-            "bound_margin": run.bound_margin if bound is not None else None,
-            "horizon": run.problem.horizon,
-            "method": method,
-            "solver": solver,
-            "seconds": round(run.clock.elapsed, 3),
-            "stages": {name: round(spent, 3) for name, spent in run.stage_seconds.items()},
-            "nodes": {"open": run.open_nodes, "closed": run.closed_nodes},
-            "history": run.history,
-            "interrupted": run.interrupted,
-            "notes": run.notes,
-            "seed": seed,
-            "versions": versions,
-            "problem": run.problem.name,
-        },
     )
 
 
 def _status(run: Run) -> Status:
-    if run.best is not None:
-        return "optimal" if run.is_proven else "feasible"
+    if run.incumbent.plan is not None:
+        return "optimal" if run.incumbent.is_proven else "feasible"
     return "infeasible" if run.proven_infeasible else "no_plan"

@@ -7,8 +7,9 @@ import math
 from collections.abc import Callable
 
 from reluplan import clock
-from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
-from reluplan.encoding.window import Span, equal_steps
+from reluplan.bounds.boxes import HorizonBounds, equal_steps
+from reluplan.bounds.reachability import reachable_bounds
+from reluplan.bounds.span import Span
 from reluplan.interrupts import interruptible
 from reluplan.potentials.domain import step_domain
 from reluplan.potentials.family import generate_family

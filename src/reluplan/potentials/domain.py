@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.bounds.reachability import HorizonBounds, predicted_box
+from reluplan.bounds.boxes import HorizonBounds
+from reluplan.bounds.reachability import predicted_box
 from reluplan.encoding.relu import needs_binary
 from reluplan.potentials.features import PatternFeatures
 from reluplan.problem.expression import Constraint

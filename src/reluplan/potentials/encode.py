@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.bounds.reachability import HorizonBounds
+from reluplan.bounds.boxes import HorizonBounds
 from reluplan.encoding.relu import StepColumns
 from reluplan.optimisation.model import Index, ModelBuilder
 from reluplan.potentials.features import PatternFeatures

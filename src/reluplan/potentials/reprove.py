@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from reluplan import clock
-from reluplan.bounds.reachability import HorizonBounds
+from reluplan.bounds.boxes import HorizonBounds
 from reluplan.errors import NoPlanExistsError
 from reluplan.optimisation.margin import RELATIVE_MARGIN
 from reluplan.potentials.domain import StepDomain, step_domain

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
+from reluplan.bounds.boxes import HorizonBounds
 from reluplan.bounds.interval import round_outward
 from reluplan.bounds.lp import round_discrete
-from reluplan.bounds.reachability import HorizonBounds
 from reluplan.encoding.relu import StepColumns
 from reluplan.encoding.unroll import unroll
 from reluplan.errors import InfeasibleError

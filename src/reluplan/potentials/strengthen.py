@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
-from reluplan.bounds.reachability import HorizonBounds
+from reluplan.bounds.boxes import HorizonBounds
 from reluplan.encoding.relu import StepColumns
 from reluplan.errors import OutOfTimeError
 from reluplan.optimisation.model import ModelBuilder

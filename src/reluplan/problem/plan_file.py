@@ -36,6 +36,22 @@ def plan_csv(problem: Problem, trajectory: Trajectory) -> str:
     return text.getvalue()
 
 
+def plan_columns(problem: Problem, trajectory: Trajectory) -> dict[str, list[float | int | None]]:
+    """The same as columns of numbers by name; the final state's row has no actions and no reward."""
+    columns: dict[str, list[float | int | None]] = {"step": list(range(1, trajectory.horizon + 2))}
+    parts = (
+        (problem.states, trajectory.states),
+        (problem.actions, trajectory.actions),
+        (problem.auxiliaries, trajectory.auxiliaries),
+    )
+    for variables, values in parts:
+        missing: list[float | None] = [None] * (trajectory.horizon + 1 - len(values))
+        for variable, column in zip(variables, values.T.tolist(), strict=True):
+            columns[variable.name] = [*column, *missing]
+    columns["reward"] = [*trajectory.rewards.tolist(), None]
+    return columns
+
+
 @dataclass(frozen=True, eq=False)
 class StoredPlan:
     """What a plan file says: to be simulated, not believed."""

@@ -1,26 +1,27 @@
-"""The proof by boxes: no step earns more than the largest reward in its box."""
+"""The proof by intervals: no step earns more than the largest reward in its box."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from reluplan.bounds.reachability import HorizonBounds
+from reluplan.bounds.boxes import HorizonBounds
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import step_vectors
-from reluplan.proofs.proof_state import Knowledge
+from reluplan.proofs.proof_state import ProofState
 
 
-class BoxProof:
+class IntervalProof:
     """OPT <= Σ_t max of R over the proven box of step t, by interval arithmetic: loose, and there at once."""
 
-    stage = "boxes"
+    stage = "interval"
+    needs_plan = False
 
-    def improve(self, known: Knowledge, deadline: float) -> None:
+    def improve(self, state: ProofState, deadline: float) -> None:
         """One sum, whatever the deadline."""
-        known.offer(*box_bound(known.problem, known.bounds), "single steps")
+        state.offer(*interval_bound(state.problem, state.boxes), "interval arithmetic")
 
 
-def box_bound(problem: Problem, bounds: HorizonBounds) -> tuple[float, float]:
+def interval_bound(problem: Problem, bounds: HorizonBounds) -> tuple[float, float]:
     """The sum, and a margin for its rounding."""
     lower = step_vectors(bounds.state_lower, bounds.action_lower, bounds.auxiliary_lower)
     upper = step_vectors(bounds.state_upper, bounds.action_upper, bounds.auxiliary_upper)

@@ -5,26 +5,28 @@ from __future__ import annotations
 import numpy as np
 
 from reluplan import clock
-from reluplan.encoding.window import cut_window, equal_steps
+from reluplan.bounds.boxes import equal_steps
+from reluplan.encoding.window import cut_window
 from reluplan.optimisation.persistent_lp import PersistentLp
-from reluplan.proofs.proof_state import Knowledge
+from reluplan.proofs.proof_state import ProofState
 
 
-class StepProof:
+class SingleStepProof:
     """OPT <= Σ_t max of R over the LP relaxation of step t: its box, C, and the network; equal steps are solved once.
 
     MILPs in place of the LPs would gain 1 to 4 % of the bound in 2 to 6 seconds on the published instances.
     """
 
-    stage = "steps"
+    stage = "single-steps"
+    needs_plan = False
 
-    def improve(self, known: Knowledge, deadline: float) -> None:
+    def improve(self, state: ProofState, deadline: float) -> None:
         """All steps, or nothing."""
-        bounds, rewards = known.bounds, []
-        for span in equal_steps(bounds):
+        rewards: list[float] = []
+        for span in equal_steps(state.boxes):
             if clock.now() > deadline:
                 return
-            model = cut_window(known.problem, bounds, span).plan_model.model
+            model = cut_window(state.problem, state.boxes, span).plan_model.model
             best = PersistentLp(model).maximum(np.arange(model.column_count), model.objective, deadline)
             rewards += [best + model.offset] * span.count
-        known.offer(float(np.sum(rewards)), 1e-9 * float(np.abs(rewards).sum()), "single steps")
+        state.offer(float(np.sum(rewards)), 1e-9 * float(np.abs(rewards).sum()), "LPs of single steps")

@@ -26,19 +26,17 @@ SHOWN_VIOLATIONS = 5
 
 def print_result(result: PlanResult, folder: Path) -> None:
     """Status, reward, bound, gap and where the files are."""
-    fields = result.fields
     print(f"status   {STATUS_WORDS[result.status]}")
     if result.reward is not None:
-        print(f"reward   {result.reward:.6f}   (simulated; largest violation {fields['max_violation']:.1e})")
+        print(f"reward   {result.reward:.6f}   (simulated; largest violation {result.max_violation:.1e})")
     if result.bound is not None:
-        print(f"bound    {result.bound:.6f}   (proven; margin {fields['bound_margin']:.1e} included)")
+        print(f"bound    {result.bound:.6f}   (proven; margin {result.bound_margin:.1e} included)")
     if result.gap is not None:
-        print(f"gap      {fields['absolute_gap']:.6g} absolute, {result.gap:.3g} relative")
-    nodes = fields["nodes"]
-    print(f"time     {fields['seconds']:.1f} s, {nodes['closed']} nodes closed, {nodes['open']} open")
-    if fields["interrupted"]:
+        print(f"gap      {result.absolute_gap:.6g} absolute, {result.gap:.3g} relative")
+    print(f"time     {result.seconds:.1f} s, {result.nodes.closed} nodes closed, {result.nodes.open} open")
+    if result.interrupted:
         print("note     interrupted: this is what was known at that moment")
-    for note in fields["notes"]:
+    for note in result.notes:
         print(f"note     {note}")
     print(f"files    {folder}")
 

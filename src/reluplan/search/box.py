@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from reluplan.bounds.reachability import HorizonBounds
+from reluplan.bounds.boxes import HorizonBounds
 from reluplan.problem.problem import Problem
 from reluplan.search.decisions import Decisions
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from reluplan.bounds.reachability import HorizonBounds
+from reluplan.bounds.boxes import HorizonBounds
 from reluplan.errors import OutOfTimeError
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory

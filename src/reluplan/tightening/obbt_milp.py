@@ -1,6 +1,6 @@
-"""MILP bounds of what the LPs left loose: over single steps, then over windows of several.
+"""Bound tightening by MILP of what the LPs left loose: over single steps, then over windows of several.
 
-A side of a neuron or of a state is asked about only if simulated windows never come near it, most promising first:
+A side of a unit or of a state is asked about only if simulated windows never come near it, most promising first:
 
     a unit that may switch, but was never seen on (off): max In <= 0 (min In >= 0) would make it stable;
     a side of a state beyond everything seen by a tenth of the box: max s' (min s') may cut it.
@@ -22,55 +22,56 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
+from reluplan.bounds.boxes import HorizonBounds, Plans, equal_steps, intersected, tightened
 from reluplan.bounds.lp import round_discrete
-from reluplan.bounds.reachability import HorizonBounds
-from reluplan.encoding.window import Span, Window, copied, cut_window, equal_steps, narrow, windows_ending_at
-from reluplan.errors import InfeasibleError
+from reluplan.bounds.span import Span, windows_ending_at
+from reluplan.encoding.window import Window, cut_window
+from reluplan.errors import InfeasibleError, NoBetterPlanError, NoPlanExistsError
 from reluplan.optimisation.solvers.base import SolveOptions, SolveResult, SolveStatus
 from reluplan.optimisation.workers.pool import Job, WorkerPool
 from reluplan.problem.problem import Problem
-from reluplan.tightening.propagation import sweep
+from reluplan.tightening.propagation import nothing_left, propagate
+from reluplan.tightening.settings import MilpTighteningSettings
 from reluplan.tightening.witnesses import Witnesses, find_witnesses
 
 Array = NDArray[np.float64]
 
-LENGTHS = (1, 2, 4)
-"""Steps of the windows, one length after the other."""
-LOOSE = 0.1
-"""A side of a state is asked about if it lies this share of the box beyond everything seen."""
-SAMPLES = 1_000
-QUESTION_SECONDS, PRECISION = 2.0, 0.01
-"""A question gets no more time; a bound is exact enough at this share of the known range."""
-BATCH, PAYS = 4, 0.25
-"""Questions for each process before it is seen whether this share of them moved a side; if not, the length is done."""
+DEFAULT = MilpTighteningSettings()
 
 
-def sharpen(
+def tighten_by_milp(
     problem: Problem,
-    bounds: HorizonBounds,
+    bounds: Plans,
     pool: WorkerPool,
     deadline: float,
     seed: int = 0,
     tell: Callable[[str], None] = lambda text: None,
-) -> HorizonBounds:
-    """Boxes that contain every plan, from boxes that do, by the deadline (of clock.now).
+    settings: MilpTighteningSettings = DEFAULT,
+) -> Plans:
+    """Boxes of the same plans, by the deadline (of clock.now).
 
-    Raises InfeasibleError if a window has no solution.
+    If a window has no solution, raises NoPlanExistsError or NoBetterPlanError, as the bounds claim.
     """
     rng = np.random.default_rng(seed)
-    for length in LENGTHS:
+    for length in settings.lengths:
         if length > problem.horizon or clock.now() > deadline:
             break
         spans = windows_ending_at(equal_steps(bounds), length)
-        questions = _questions(problem, bounds, spans, rng, deadline)
-        answers = _ask(questions, pool, deadline)
-        if answers:
+        questions = _questions(problem, bounds, spans, rng, deadline, settings)
+        try:
+            answers = _ask(questions, pool, deadline, settings)
+            if not answers:
+                continue
             before = int(bounds.unstable.sum())
-            bounds = _apply(problem, bounds, answers, deadline)
-            after = int(bounds.unstable.sum())
-            asked = f"{len(answers)} of {len(questions)} questions about windows of {length}"
-            tell(f"unstable ReLUs: {before} -> {after} by {asked}")
+            bounds = _apply(problem, bounds, answers, deadline, settings)
+        except InfeasibleError as error:
+            raise error if isinstance(error, PROVEN) else nothing_left(problem, bounds, error) from None
+        after = int(bounds.unstable.sum())
+        tell(f"unstable units: {before} -> {after} by {len(answers)} of {len(questions)} MILPs over {length} steps")
     return bounds
+
+
+PROVEN = (NoPlanExistsError, NoBetterPlanError)
 
 
 class _LastStep(Window):
@@ -97,6 +98,7 @@ class _Question:
     index: int
     sign: float
     gain: float
+    settings: MilpTighteningSettings
 
     @property
     def field(self) -> str:
@@ -123,8 +125,8 @@ class _Question:
             offset = self.sign * float(offsets[self.index])
         else:
             objective[self.window.plan_model.states[-1, self.index]] = self.sign
-        gap = PRECISION * self.width / max(1.0, abs(self.known))
-        options = SolveOptions(time_limit=QUESTION_SECONDS, gap=gap)
+        gap = self.settings.precision * self.width / max(1.0, abs(self.known))
+        options = SolveOptions(time_limit=self.settings.seconds, gap=gap)
         return Job(dataclasses.replace(model, objective=objective, offset=offset), options)
 
     def side(self, result: SolveResult) -> float:
@@ -137,11 +139,16 @@ class _Question:
         """Whether it was worth the question: the unit is stable, or the state's box clearly smaller."""
         if self.kind == "unit":
             return self.sign * side <= 0.0
-        return abs(side - self.known) >= 0.5 * LOOSE * self.width
+        return abs(side - self.known) >= 0.5 * self.settings.loose * self.width
 
 
 def _questions(
-    problem: Problem, bounds: HorizonBounds, spans: Sequence[Span], rng: np.random.Generator, deadline: float
+    problem: Problem,
+    bounds: HorizonBounds,
+    spans: Sequence[Span],
+    rng: np.random.Generator,
+    deadline: float,
+    settings: MilpTighteningSettings,
 ) -> list[_Question]:
     """All questions about the windows, those with the largest expected gain first."""
     questions: list[_Question] = []
@@ -150,12 +157,12 @@ def _questions(
             break
         cut = cut_window(problem, bounds, span)
         window = _LastStep(span, cut.problem, cut.bounds)
-        seen = find_witnesses(window.problem, window.bounds, SAMPLES, rng)
-        questions += [*_about_units(window, seen), *_about_states(window, seen)]
+        seen = find_witnesses(window.problem, window.bounds, settings.samples, rng, settings.at_corners)
+        questions += [*_about_units(window, seen, settings), *_about_states(window, seen, settings)]
     return sorted(questions, key=lambda question: -question.gain)
 
 
-def _about_units(window: _LastStep, seen: Witnesses) -> Iterator[_Question]:
+def _about_units(window: _LastStep, seen: Witnesses, settings: MilpTighteningSettings) -> Iterator[_Question]:
     """Units never seen on or never seen off; the further from it, compared with the bound, the likelier a proof."""
     lower, upper = window.bounds.unit_lower[-1], window.bounds.unit_upper[-1]
     for unit in np.flatnonzero(window.bounds.unstable[-1]).tolist():
@@ -163,44 +170,53 @@ def _about_units(window: _LastStep, seen: Witnesses) -> Iterator[_Question]:
         for sign, bound, extreme in sides:
             if extreme <= 0.0:
                 share = extreme / (extreme - bound) if math.isfinite(extreme) else 0.5
-                yield _Question(window, "unit", unit, sign, share * window.span.count)
+                yield _Question(window, "unit", unit, sign, share * window.span.count, settings)
 
 
-def _about_states(window: _LastStep, seen: Witnesses) -> Iterator[_Question]:
+def _about_states(window: _LastStep, seen: Witnesses, settings: MilpTighteningSettings) -> Iterator[_Question]:
     lower, upper = window.bounds.state_lower[-1], window.bounds.state_upper[-1]
     for i in np.flatnonzero((seen.state_largest > seen.state_least) & np.isfinite(upper - lower)).tolist():
         width = upper[i] - lower[i]
         for sign, beyond in ((1.0, upper[i] - seen.state_largest[i]), (-1.0, seen.state_least[i] - lower[i])):
-            if beyond >= LOOSE * width:
-                yield _Question(window, "state", i, sign, beyond / width * window.span.count)
+            if beyond >= settings.loose * width:
+                yield _Question(window, "state", i, sign, beyond / width * window.span.count, settings)
 
 
-def _ask(questions: list[_Question], pool: WorkerPool, deadline: float) -> list[tuple[_Question, float]]:
+def _ask(
+    questions: list[_Question], pool: WorkerPool, deadline: float, settings: MilpTighteningSettings
+) -> list[tuple[_Question, float]]:
     """Questions with the sides that were proven; as many as the time allows and as long as it pays."""
     answers: list[tuple[_Question, float]] = []
-    size = BATCH * pool.worker_count
+    size = settings.batch * pool.worker_count
     for start in range(0, len(questions), size):
         batch = questions[start : start + size]
         results = pool.solve_all([question.job() for question in batch], deadline=deadline)
         found = [(question, question.side(result)) for question, result in zip(batch, results, strict=True)]
         answers += found
         moved = sum(question.is_moved(side) for question, side in found)
-        if moved < PAYS * len(batch) or clock.now() > deadline:
+        if moved < settings.pays * len(batch) or clock.now() > deadline:
             break
     return answers
 
 
 def _apply(
-    problem: Problem, bounds: HorizonBounds, answers: list[tuple[_Question, float]], deadline: float
-) -> HorizonBounds:
+    problem: Problem,
+    bounds: Plans,
+    answers: list[tuple[_Question, float]],
+    deadline: float,
+    settings: MilpTighteningSettings,
+) -> Plans:
     """The bounds with all answers, and what LPs make of them."""
-    found: dict[Span, HorizonBounds] = {}
+    found: dict[Span, dict[str, Array]] = {}
     for question, side in answers:
-        window = found.setdefault(question.window.span, copied(question.window.bounds))
-        getattr(window, question.field)[-1, question.index] = side
-    for window in found.values():
-        low, high = round_discrete(window.state_lower, window.state_upper, problem.discrete_states)
-        window.state_lower[:], window.state_upper[:] = low, high
-    bounds = narrow(bounds, list(found), list(found.values()))
+        window = question.window
+        arrays = found.setdefault(window.span, window.bounds.copied().arrays())
+        arrays[question.field][-1, question.index] = side
+    for arrays in found.values():
+        low, high = round_discrete(arrays["state_lower"], arrays["state_upper"], problem.discrete_states)
+        arrays["state_lower"], arrays["state_upper"] = low, high
+    windows = [tightened(bounds.hull(span), arrays) for span, arrays in found.items()]
+    bounds = intersected(bounds, list(found), windows)
     ends = {start + span.length for span in found for start in span.starts()}
-    return sweep(problem, bounds, deadline, ends.union(end - 1 for end in ends) - {problem.horizon})
+    moved = ends.union(end - 1 for end in ends) - {problem.horizon}
+    return propagate(problem, bounds, deadline, moved, settings.propagation)

@@ -7,14 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.bounds.reachability import HorizonBounds
+from reluplan.bounds.boxes import HorizonBounds
 from reluplan.problem.problem import Problem, Variable
 from reluplan.problem.tolerance import TOLERANCE
 
 Array = NDArray[np.float64]
-
-AT_CORNERS = 0.6
-"""This share of the samples lies at corners of their boxes, where extremes are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +27,12 @@ class Witnesses:
     unit_largest: Array
 
 
-def find_witnesses(problem: Problem, bounds: HorizonBounds, count: int, rng: np.random.Generator) -> Witnesses:
+def find_witnesses(
+    problem: Problem, bounds: HorizonBounds, count: int, rng: np.random.Generator, at_corners: float = 0.6
+) -> Witnesses:
     """From `count` random windows as long as the problem's horizon; those that leave the boxes or break C do not count.
 
+    at_corners: this share of them at corners of their boxes.
     The rows of I and G are not looked at, nor is anything seen in boxes without finite sides.
     """
     boxes = (bounds.state_lower[0], bounds.state_upper[0], bounds.action_lower, bounds.action_upper)
@@ -43,7 +43,7 @@ def find_witnesses(problem: Problem, bounds: HorizonBounds, count: int, rng: np.
         shape = (count, len(variables))
         anywhere = rng.uniform(lower, upper, shape) if count else np.zeros(shape)
         corner = np.where(rng.random(shape) < 0.5, lower, upper)
-        values = np.where(rng.random((count, 1)) < AT_CORNERS, corner, anywhere)
+        values = np.where(rng.random((count, 1)) < at_corners, corner, anywhere)
         return np.where([v.is_discrete for v in variables], np.round(values), values)
 
     states = sample(problem.states, bounds.state_lower[0], bounds.state_upper[0])

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
-from reluplan.bounds.reachability import HorizonBounds
-from reluplan.encoding.window import copied
+from reluplan.bounds.boxes import BetterPlanBounds, HorizonBounds, tightened_for_better_plans
 from reluplan.problem.problem import Problem
 from reluplan.proofs.grid.backward import Backward, Values
 from reluplan.proofs.grid.cells import PRESENT, Grid
@@ -64,13 +63,13 @@ def grid_applies(problem: Problem) -> bool:
 
 def grid_bound(
     problem: Problem,
-    bounds: HorizonBounds,
+    bounds: BetterPlanBounds,
     incumbent: float | None,
     deadline: float,
     offer: Callable[[float, float], None],
     tell: Callable[[str], None],
     workers: int = 1,
-) -> HorizonBounds:
+) -> BetterPlanBounds:
     """Offers ever better bounds (value, rounding margin) on the reward of all plans, on ever finer grids, until the
     deadline (of clock.now), or until nothing better than the incumbent is left.
 
@@ -92,7 +91,7 @@ def grid_bound(
                     break
         except OutOfTime:
             tell("the time for the grid is over")
-    return search.narrowed
+    return bounds if incumbent is None else tightened_for_better_plans(bounds, search.narrowed.arrays())
 
 
 class _Search:
@@ -104,7 +103,7 @@ class _Search:
     """
 
     def __init__(self, problem: Problem, bounds: HorizonBounds, incumbent: float | None, pace: Pace) -> None:
-        self.problem, self.bounds, self.narrowed, self.pace = problem, bounds, copied(bounds), pace
+        self.problem, self.bounds, self.narrowed, self.pace = problem, bounds, bounds.copied(), pace
         self.slack = 0.0 if incumbent is None else SLACK * max(1.0, abs(incumbent))
         self.threshold = -np.inf if incumbent is None else incumbent - self.slack
         self.model = grid_model(problem)

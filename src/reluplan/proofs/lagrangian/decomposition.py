@@ -1,10 +1,10 @@
-"""OPT <= Σ of window bounds: the horizon cut into pieces, with values of the states where they meet.
+"""The Lagrangian dual: OPT <= Σ of window bounds, with multipliers of the states where windows meet.
 
-For any values λ at the boundaries of the windows, zero at both ends of the horizon, and features f of a state
-(`kinks`: the state itself, and how far it lies below a kink),
+For any multipliers λ at the boundaries of the windows, zero at both ends of the horizon, and features f of a state
+(`hinges`: the state itself, and how far it lies below a hinge),
 
     OPT <= Σ_i count_i · D_i(λ),
-    D_i(λ) = max over one window of piece i of  Σ R − λ_start · f(s_first) + λ_end · f(s_end),
+    D_i(λ) = max over one window of span i of  Σ R − λ_start · f(s_first) + λ_end · f(s_end),
 
 because the terms λ · f(s) cancel along a plan. D_i is a small MILP whose dual bound is used. The sum is convex in λ; a
 bundle method lowers it: the maximiser of each window is a cut of its D_i, and a linear program over all cuts, inside a
@@ -22,27 +22,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
-from reluplan.encoding.window import Span
+from reluplan.bounds.span import Span
 from reluplan.optimisation.model import ModelBuilder
 from reluplan.optimisation.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus
 from reluplan.optimisation.solvers.highs import HighsSolver
 from reluplan.optimisation.workers.pool import Job, WorkerPool
 from reluplan.problem.rollout import Trajectory
 from reluplan.proofs.lagrangian.samples import plan_window, plan_windows, sample_windows
-from reluplan.proofs.lagrangian.subproblem import Piece, Windows
+from reluplan.proofs.lagrangian.settings import BundleSettings
+from reluplan.proofs.lagrangian.subproblem import WindowSet, WindowSubproblem
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 Key = tuple[Span, bytes, bytes]
-"""A window, and the values of its first and of its end state."""
+"""A window, and the multipliers of its first and of its end state."""
 
-LONGEST_SHARE = 0.6
-"""No MILP gets more than this share of the time for all of them."""
-LEVEL = 0.3
-"""A proposal is where the cuts promise all but this share of the way to their smallest total."""
-SAMPLES = 2_000
-SEPARATIONS = 15
-"""Rounds of cuts from simulated windows before the MILPs are asked."""
+DEFAULT = BundleSettings()
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +57,12 @@ NOTHING_KNOWN = WindowBound(math.inf, 0.0, 0.0, False, math.inf)
 
 
 @dataclass(frozen=True, eq=False)
-class Valuation:
-    """Values λ at the boundaries, shape (pieces + 1, 2n), and what they prove; infeasible: some window has no plan."""
+class DualEvaluation:
+    """Multipliers λ at the boundaries, shape (windows + 1, 2n), and what they prove; infeasible: some window has no
+    plan."""
 
-    values: Array
-    parts: tuple[WindowBound, ...]
+    multipliers: Array
+    windows: tuple[WindowBound, ...]
     total: float
     margin: float
     infeasible: bool = False
@@ -74,42 +70,43 @@ class Valuation:
 
 @dataclass(eq=False)
 class Decomposition:
-    """The pieces of a horizon, an oracle for their bounds, and the cuts that it found so far.
+    """The subproblems of a horizon, an oracle for their bounds, and the cuts that it found so far.
 
-    free_ends: λ at the first and at the last boundary may be anything: for a part of the horizon, valued for itself.
+    free_ends: λ at the first and at the last boundary may be anything: for a part of the horizon by itself.
     known: bounds of windows so far, of these boxes or larger ones, which are as valid. deadline: of clock.now, for the
-    simulated windows that guide proposals; pieces that it comes too late for have none.
+    simulated windows that guide proposals; subproblems that it comes too late for have none.
     """
 
-    pieces: tuple[Piece, ...]
+    subproblems: tuple[WindowSubproblem, ...]
     plan: Trajectory
     pool: WorkerPool
     rng: np.random.Generator
     free_ends: bool = False
     known: dict[Key, WindowBound] = field(default_factory=dict)
     deadline: float = math.inf
-    cuts: list[Windows] = field(init=False)
-    samples: list[Windows] = field(init=False)
+    settings: BundleSettings = DEFAULT
+    cuts: list[WindowSet] = field(init=False)
+    samples: list[WindowSet] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.cuts = [plan_windows(piece, self.plan) for piece in self.pieces]
+        self.cuts = [plan_windows(subproblem, self.plan) for subproblem in self.subproblems]
         self.samples = [
-            sample_windows(piece, self.plan, SAMPLES if clock.now() < self.deadline else 0, self.rng)
-            for piece in self.pieces
+            sample_windows(subproblem, self.plan, self.settings.samples if clock.now() < self.deadline else 0, self.rng)
+            for subproblem in self.subproblems
         ]
 
     @property
     def counts(self) -> Array:
-        return np.array([piece.span.count for piece in self.pieces], dtype=np.float64)
+        return np.array([subproblem.span.count for subproblem in self.subproblems], dtype=np.float64)
 
     def groups(self) -> Index:
-        """Boundaries that share one λ, as group numbers (pieces + 1,): -1 where it is zero.
+        """Boundaries that share one λ, as group numbers (windows + 1,): -1 where it is zero.
 
         A repeated window ends where it starts, so both its boundaries have the same λ.
         """
-        groups = np.arange(len(self.pieces) + 1)
-        for i, piece in enumerate(self.pieces):
-            if piece.span.count > 1:
+        groups = np.arange(len(self.subproblems) + 1)
+        for i, subproblem in enumerate(self.subproblems):
+            if subproblem.span.count > 1:
                 groups[i + 1] = groups[i]
         fixed = np.isin(groups, [] if self.free_ends else [groups[0], groups[-1]])
         _, numbers = np.unique(groups[~fixed], return_inverse=True)
@@ -117,30 +114,35 @@ class Decomposition:
         result[~fixed] = numbers
         return result
 
-    def settle(self, values: Array) -> Array:
-        """Values made to agree with the groups: the mean in each, zero where it must be."""
-        groups, settled = self.groups(), np.zeros_like(values)
+    def tied(self, multipliers: Array) -> Array:
+        """Multipliers made to agree with the groups: the mean in each, zero where it must be."""
+        groups = self.groups()
+        tied = np.zeros_like(multipliers)
         for group in range(groups.max(initial=-1) + 1):
-            settled[groups == group] = values[groups == group].mean(axis=0)
-        return settled
+            tied[groups == group] = multipliers[groups == group].mean(axis=0)
+        return tied
 
-    def inherit(self, cuts: Mapping[Span, Windows]) -> None:
-        """Take over cuts of earlier pieces with the same spans, as far as they are inside the boxes of now."""
-        for i, piece in enumerate(self.pieces):
-            if piece.span in cuts:
-                self.cuts[i] = self.cuts[i].joined(piece.inside(cuts[piece.span]))
+    def inherit(self, cuts: Mapping[Span, WindowSet]) -> None:
+        """Take over cuts of earlier subproblems with the same spans, as far as they are inside the boxes of now."""
+        for i, subproblem in enumerate(self.subproblems):
+            if subproblem.span in cuts:
+                self.cuts[i] = self.cuts[i].joined(subproblem.inside(cuts[subproblem.span]))
 
-    def evaluate(self, values: Array, deadline: float, tolerance: float, again: Collection[int] = ()) -> Valuation:
-        """Ask the MILPs for every D_i(λ); tolerance: how much too large the total may be, for their gaps. Pieces whose
+    def evaluate(
+        self, multipliers: Array, deadline: float, tolerance: float, again: Collection[int] = ()
+    ) -> DualEvaluation:
+        """Ask the MILPs for every D_i(λ); tolerance: how much too large the total may be, for their gaps. Windows whose
         bound is known are asked only if they are in `again`."""
-        return self.evaluate_all([values], deadline, tolerance, again)[0]
+        return self.evaluate_all([multipliers], deadline, tolerance, again)[0]
 
     def evaluate_all(
         self, candidates: Sequence[Array], deadline: float, tolerance: float, again: Collection[int] = ()
-    ) -> list[Valuation]:
+    ) -> list[DualEvaluation]:
         """What each λ proves, side by side."""
-        pairs = [(i, values) for values in candidates for i in range(len(self.pieces))]
-        missing = [(i, values) for i, values in pairs if i in again or self._key(i, values) not in self.known]
+        pairs = [(i, multipliers) for multipliers in candidates for i in range(len(self.subproblems))]
+        missing = [
+            (i, multipliers) for i, multipliers in pairs if i in again or self._key(i, multipliers) not in self.known
+        ]
         incumbents: list[list[Array]] = [[] for _ in missing]
         infeasible = False
 
@@ -158,14 +160,14 @@ class Decomposition:
                 jobs.append(self._job(*pair, deadline, tolerance, found))
         self.pool.solve_all(jobs, learn, deadline)
         if infeasible:
-            return [Valuation(values, (), -math.inf, 0.0, True) for values in candidates]
-        return [self._valuation(values) for values in candidates]
+            return [DualEvaluation(multipliers, (), -math.inf, 0.0, True) for multipliers in candidates]
+        return [self._evaluation(multipliers) for multipliers in candidates]
 
-    def _valuation(self, values: Array) -> Valuation:
-        parts = tuple(self.known[self._key(i, values)] for i in range(len(self.pieces)))
-        total = float(self.counts @ [part.bound for part in parts])
-        margin = float(self.counts @ [part.margin for part in parts])
-        return Valuation(values, parts, total, margin)
+    def _evaluation(self, multipliers: Array) -> DualEvaluation:
+        windows = tuple(self.known[self._key(i, multipliers)] for i in range(len(self.subproblems)))
+        total = float(self.counts @ [window.bound for window in windows])
+        margin = float(self.counts @ [window.margin for window in windows])
+        return DualEvaluation(multipliers, windows, total, margin)
 
     def propose(self, centre: Array, radius: Array, known: float = math.inf) -> tuple[Array, float]:
         """A λ with |λ − centre| <= radius, and the smallest total that the cuts allow there.
@@ -173,70 +175,71 @@ class Decomposition:
         known: the total at the centre. λ is not where the cuts are smallest, an edge that the next cut moves far away,
         but deep inside the region in which they promise most of the way from `known` to that.
         """
-        for _ in range(SEPARATIONS):
-            values, total = self._master(centre, radius)
-            if not self._separate(values):
+        for _ in range(self.settings.separations):
+            multipliers, total = self._master(centre, radius)
+            if not self._separate(multipliers):
                 break
         if math.isfinite(known) and known > total:
-            values, _ = self._master(centre, radius, total + LEVEL * (known - total))
-        return values, total
+            multipliers, _ = self._master(centre, radius, total + self.settings.level * (known - total))
+        return multipliers, total
 
-    def _key(self, i: int, values: Array) -> Key:
-        piece = self.pieces[i]
-        start, end = (values[i], piece.start_kinks), (values[i + 1], piece.end_kinks)
-        return piece.span, np.concatenate(start).tobytes(), np.concatenate(end).tobytes()
+    def _key(self, i: int, multipliers: Array) -> Key:
+        subproblem = self.subproblems[i]
+        start = np.concatenate([multipliers[i], subproblem.start_hinges])
+        end = np.concatenate([multipliers[i + 1], subproblem.end_hinges])
+        return subproblem.span, start.tobytes(), end.tobytes()
 
-    def _job(self, i: int, values: Array, deadline: float, tolerance: float, incumbents: list[Array]) -> Job:
-        piece = self.pieces[i]
-        model = piece.model(values[i], values[i + 1])
-        expected = float(self.cuts[i].values(values[i], values[i + 1]).max())
-        share = tolerance / (len(self.pieces) * piece.span.count)
+    def _job(self, i: int, multipliers: Array, deadline: float, tolerance: float, incumbents: list[Array]) -> Job:
+        subproblem = self.subproblems[i]
+        model = subproblem.model(multipliers[i], multipliers[i + 1])
+        expected = float(self.cuts[i].lagrangian(multipliers[i], multipliers[i + 1]).max())
+        share = tolerance / (len(self.subproblems) * subproblem.span.count)
         gap = max(share / max(1.0, abs(expected)), 1e-7)
 
         def listen(progress: Progress) -> None:
             if progress.solution is not None:
                 incumbents.append(progress.solution)
 
-        limit = max(0.1, LONGEST_SHARE * (deadline - clock.now()))
-        start = piece.assignment(plan_window(piece.span, self.plan)) if piece.span.count == 1 else None
+        limit = max(0.1, self.settings.longest_share * (deadline - clock.now()))
+        start = subproblem.assignment(plan_window(subproblem.span, self.plan)) if subproblem.span.count == 1 else None
         return Job(model, SolveOptions(time_limit=limit, gap=gap, start=start, on_progress=listen))
 
-    def _learn(self, i: int, values: Array, result: SolveResult) -> bool:
+    def _learn(self, i: int, multipliers: Array, result: SolveResult) -> bool:
         """Keep the bound and the cut of a solved window; True if it proved that there is no such window."""
         if result.status is SolveStatus.INFEASIBLE:
             return True
         closed = result.status is SolveStatus.OPTIMAL
         doubt = result.dual_bound - (-math.inf if result.objective is None else result.objective)
-        key = self._key(i, values)
+        key = self._key(i, multipliers)
         found = WindowBound(result.proven_bound, result.margin, result.seconds, closed, doubt)
-        self.known[key] = min(self.known.get(key, found), found, key=lambda part: part.bound)
+        self.known[key] = min(self.known.get(key, found), found, key=lambda window: window.bound)
         if result.solution is not None:
             self._cut(i, result.solution)
         return False
 
     def _cut(self, i: int, solution: Array) -> None:
         """Every window that the MILP came by is a cut."""
-        plan_model = self.pieces[i].plan_model
+        plan_model = self.subproblems[i].plan_model
         states = solution[plan_model.states]
         reward = plan_model.model.value(solution[: plan_model.model.column_count])
-        found = self.pieces[i].windows(np.array([reward]), states[:1], states[-1:])
+        found = self.subproblems[i].windows(np.array([reward]), states[:1], states[-1:])
         self.cuts[i] = self.cuts[i].joined(found)
 
-    def _separate(self, values: Array) -> bool:
-        """Add for each piece the simulated window that is worth most at λ, if no cut has it; True if any was added."""
+    def _separate(self, multipliers: Array) -> bool:
+        """Add for each subproblem the simulated window that is worth most at λ, if no cut has it; True if any was."""
         added = False
         for i, samples in enumerate(self.samples):
             if not len(samples.rewards):
                 continue
-            worth = samples.values(values[i], values[i + 1])
-            known = self.cuts[i].values(values[i], values[i + 1]).max()
+            worth = samples.lagrangian(multipliers[i], multipliers[i + 1])
+            known = self.cuts[i].lagrangian(multipliers[i], multipliers[i + 1]).max()
             if worth.max() > known + 1e-6 * max(1.0, abs(known)):
                 self.cuts[i] = self.cuts[i].joined(samples.take(np.array([worth.argmax()])))
                 added = True
         return added
 
     def _master(self, centre: Array, radius: Array, level: float = math.inf) -> tuple[Array, float]:
-        """min Σ count_i θ_i  subject to  θ_i >= each cut of piece i, |λ − centre| <= radius.
+        """min Σ count_i θ_i  subject to  θ_i >= each cut of subproblem i, |λ − centre| <= radius.
 
         With a level: max m subject to the same, every cut moved by m times its slope in units of the radius, and the
         total at most the level: the centre of a largest ball that fits.
@@ -245,7 +248,7 @@ class Decomposition:
         group_count, n = groups.max(initial=-1) + 1, centre.shape[1]
         middle = np.array([centre[groups == g][0] for g in range(group_count)]).reshape(group_count, n)
         width = np.array([radius[groups == g][0] for g in range(group_count)]).reshape(group_count, n)
-        levels = builder.add_columns(np.full(len(self.pieces), -np.inf), np.inf)
+        levels = builder.add_columns(np.full(len(self.subproblems), -np.inf), np.inf)
         columns = builder.add_columns(middle - width, middle + width)
         inside = builder.add_columns(np.zeros(1), 0.0 if math.isinf(level) else 1.0)
         if math.isinf(level):
@@ -268,6 +271,6 @@ class Decomposition:
         outcome = HighsSolver().solve(builder.build(), SolveOptions())
         if outcome.solution is None or outcome.objective is None:
             return centre, math.inf
-        values = np.zeros_like(centre)
-        values[groups >= 0] = outcome.solution[columns][groups[groups >= 0]]
-        return values, -outcome.objective
+        multipliers = np.zeros_like(centre)
+        multipliers[groups >= 0] = outcome.solution[columns][groups[groups >= 0]]
+        return multipliers, -outcome.objective

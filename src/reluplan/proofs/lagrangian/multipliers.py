@@ -1,4 +1,4 @@
-"""What a unit of each state is worth along a plan: the multipliers of the dynamics."""
+"""First multipliers: what a unit of each state is worth along a plan (the co-states of its LP)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
-from reluplan.bounds.reachability import HorizonBounds
+from reluplan.bounds.boxes import HorizonBounds
+from reluplan.bounds.span import Span
 from reluplan.encoding.unroll import unroll
-from reluplan.encoding.window import Span, window_hull
 from reluplan.errors import OutOfTimeError
 from reluplan.optimisation.persistent_lp import row_duals
 from reluplan.problem.problem import Problem
@@ -20,20 +20,23 @@ from reluplan.proofs.lagrangian.samples import plan_window
 Array = NDArray[np.float64]
 
 
-def costates(problem: Problem, bounds: HorizonBounds, trajectory: Trajectory, steps: int, time_limit: float) -> Array:
+def plan_multipliers(
+    problem: Problem, bounds: HorizonBounds, trajectory: Trajectory, steps: int, time_limit: float
+) -> Array:
     """λ_t for t = 1..steps+1, shape (steps + 1, n): the marginal value of s_t in the LP of the plan's own pattern.
 
     With every integer of the plan model fixed as in the plan it is an LP; the multiplier of F(s_t, a_t) − s_{t+1} = 0
-    is the rate at which its optimum grows with s_{t+1}. Any numbers are valid values; these are good ones. λ_1 is
+    is the rate at which its optimum grows with s_{t+1}. Any numbers are valid multipliers; these are good ones. λ_1 is
     zero, as are those of discrete states, and all of them if the LP is not solved in time.
     """
     span = Span(0, steps)
     short = dataclasses.replace(problem, horizon=steps, goal=problem.goal if steps == problem.horizon else ())
-    values, deadline = np.zeros((steps + 1, len(problem.states))), clock.now() + time_limit
+    multipliers = np.zeros((steps + 1, len(problem.states)))
+    deadline = clock.now() + time_limit
     try:
-        model = unroll(short, window_hull(bounds, span), deadline=deadline)
+        model = unroll(short, bounds.hull(span), deadline=deadline)
     except OutOfTimeError:
-        return values
+        return multipliers
     fixed = model.assignment(plan_window(span, trajectory))
     lower, upper = model.model.column_lower.copy(), model.model.column_upper.copy()
     lower[model.model.integer] = upper[model.model.integer] = fixed[model.model.integer]
@@ -41,5 +44,5 @@ def costates(problem: Problem, bounds: HorizonBounds, trajectory: Trajectory, st
     duals = row_duals(lp, max(0.0, deadline - clock.now()))
     if duals is not None:
         linked = model.link_rows >= 0
-        values[1:][linked] = -duals[model.link_rows[linked]]
-    return values
+        multipliers[1:][linked] = -duals[model.link_rows[linked]]
+    return multipliers

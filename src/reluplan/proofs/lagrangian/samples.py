@@ -1,13 +1,13 @@
-"""Simulated windows of a piece: cheap lower estimates of what its MILP will find."""
+"""Simulated windows of a subproblem: cheap lower estimates of what its MILP will find, and so cuts of it."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.encoding.window import Span
+from reluplan.bounds.span import Span
 from reluplan.problem.rollout import Trajectory
-from reluplan.proofs.lagrangian.subproblem import Piece, Windows, window_values
+from reluplan.proofs.lagrangian.subproblem import WindowSet, WindowSubproblem, window_rewards
 
 Array = NDArray[np.float64]
 
@@ -26,21 +26,23 @@ def plan_window(span: Span, trajectory: Trajectory) -> Trajectory:
     )
 
 
-def plan_windows(piece: Piece, trajectory: Trajectory) -> Windows:
-    """A plan's own windows of a piece; of many, the first, the middle and the last."""
-    span = piece.span
+def plan_windows(subproblem: WindowSubproblem, trajectory: Trajectory) -> WindowSet:
+    """A plan's own windows of a subproblem; of many, the first, the middle and the last."""
+    span = subproblem.span
     which = np.unique([0, span.count // 2, span.count - 1])
     starts = span.first + span.length * which
     states = trajectory.states
-    return piece.windows(window_values(trajectory, span)[which], states[starts], states[starts + span.length])
+    return subproblem.windows(window_rewards(trajectory, span)[which], states[starts], states[starts + span.length])
 
 
-def sample_windows(piece: Piece, trajectory: Trajectory, count: int, rng: np.random.Generator) -> Windows:
+def sample_windows(
+    subproblem: WindowSubproblem, trajectory: Trajectory, count: int, rng: np.random.Generator
+) -> WindowSet:
     """Simulated windows: from anywhere in the first state's box, and near the plan's own.
 
-    Rows of C are not looked at: these windows only guide the choice of values, which are proven afterwards.
+    Rows of C are not looked at: these windows only guide the choice of multipliers, which are proven afterwards.
     """
-    span, bounds, problem = piece.span, piece.bounds, piece.problem
+    span, bounds, problem = subproblem.span, subproblem.bounds, subproblem.problem
     which = span.first + span.length * rng.integers(span.count, size=count)
     scale = rng.choice((np.inf, *SCALES), size=(count, 1))
 
@@ -62,4 +64,4 @@ def sample_windows(piece: Piece, trajectory: Trajectory, count: int, rng: np.ran
         low, high = bounds.state_lower[t + 1] - slack[t + 1], bounds.state_upper[t + 1] + slack[t + 1]
         inside &= ((following >= low) & (following <= high)).all(axis=1)
         states = following
-    return piece.windows(rewards, starts, states).take(np.flatnonzero(inside))
+    return subproblem.windows(rewards, starts, states).take(np.flatnonzero(inside))

@@ -1,61 +1,105 @@
-"""Values of the state in which a plan rests: one repeated window, valued for itself."""
+"""Move c: better multipliers of the state in which a plan stays: one repeated window, searched for itself."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
-from reluplan.proofs.lagrangian.decomposition import Decomposition, Valuation
+from reluplan.proofs.lagrangian.decomposition import Decomposition, DualEvaluation
+from reluplan.proofs.lagrangian.iterate import DualAscent, Iterate, step_sizes
+from reluplan.proofs.lagrangian.settings import SteadyStateSettings
 
 Array = NDArray[np.float64]
 
-FIRST_RADIUS, SMALLEST_RADIUS = 0.5, 0.02
-SHORTER = 0.4
-"""Two proposals at a time: one in the whole trust region, one in this share of it."""
-LONGEST_ROUND = 0.4
-"""No round of MILPs gets more than this share of the time that is left."""
-ENOUGH = 0.2
-"""The search ends when this share of the loss is left: narrower boxes then help more."""
+DEFAULT = SteadyStateSettings()
 
 
-def value_rest(
-    rest: Decomposition, candidates: Sequence[Array], scale: Array, deadline: float, tolerance: float
+def steady_state(ascent: DualAscent, iterate: Iterate) -> Iterate:
+    """What is lost in the steady state counts many times, and its MILPs are small. Nothing is done if that is little,
+    or if the boxes are still those of the last search."""
+    settings, best = ascent.settings.steady_state, iterate.evaluation
+    gap = ascent.gap(iterate)
+    losses = ascent.losses(iterate.decomposition, best)
+    steady = [i for i, span in enumerate(iterate.spans) if span.count > 1 and losses[i] > settings.much * gap]
+    if not steady or not iterate.is_tighter:
+        return iterate
+    at = steady[0]
+    found = _search(ascent, iterate, at)
+    iterate = replace(iterate, is_tighter=False)
+    multipliers = best.multipliers.copy()
+    multipliers[at : at + 2] = found
+    trial = ascent.evaluate(iterate.decomposition, multipliers, ascent.precision(gap))
+    return iterate.accepting(trial) if trial.total < best.total else iterate
+
+
+def _search(ascent: DualAscent, iterate: Iterate, at: int) -> Array:
+    """λ (2n,) of the window with this index; the cuts that were found on the way are kept."""
+    settings, best = ascent.settings.steady_state, iterate.evaluation
+    span = iterate.spans[at]
+    alone = ascent.decomposition(iterate.decomposition.subproblems[at : at + 1], free_ends=True)
+    alone.inherit({span: iterate.decomposition.cuts[at]})
+    of_plan = ascent.plan_multipliers[span.first]
+    sizes = np.maximum(np.abs(best.multipliers[at]), np.abs(of_plan))
+    until = clock.now() + settings.share * ascent.remaining
+    candidates = [best.multipliers[at], of_plan]
+    scale = step_sizes(sizes[None])[0]
+    found = steady_multipliers(alone, candidates, scale, until, 0.1 * ascent.state.tolerance, settings)
+    iterate.decomposition.inherit({span: alone.cuts[0]})
+    return found
+
+
+def steady_multipliers(
+    alone: Decomposition,
+    candidates: Sequence[Array],
+    scale: Array,
+    deadline: float,
+    tolerance: float,
+    settings: SteadyStateSettings = DEFAULT,
 ) -> Array:
     """The λ (2n,) with the smallest D(λ) of a window that ends where it begins, found by the bundle method.
 
-    rest: the one piece, with free ends. candidates: λ to begin with. scale: the size of a step in each entry.
+    alone: the one subproblem, with free ends. candidates: λ to begin with. scale: the size of a step in each entry.
     tolerance: a loss of this much (over all windows) is none. Until the deadline, of clock.now.
     """
-    earned = float(rest.counts[0] * rest.cuts[0].rewards[0])
-    best = _best(rest, candidates, deadline, tolerance)
-    enough = max(tolerance, ENOUGH * (best.total - earned))
-    radius = FIRST_RADIUS
-    while best.total - earned > enough and radius >= SMALLEST_RADIUS and clock.now() < deadline:
-        proposals, promised = _propose(rest, best, radius * np.tile(scale, (2, 1)))
+    earned = float(alone.counts[0] * alone.cuts[0].rewards[0])
+    best = _best(alone, candidates, deadline, tolerance, settings)
+    enough = max(tolerance, settings.enough * (best.total - earned))
+    radius = settings.first_radius
+    while best.total - earned > enough and radius >= settings.smallest_radius and clock.now() < deadline:
+        proposals, promised = _propose(alone, best, radius * np.tile(scale, (2, 1)), settings.shorter)
         if not best.total - promised > tolerance:
             break
-        trial = _best(rest, proposals, deadline, max(tolerance, 0.01 * (best.total - earned)))
-        far = bool(np.array_equal(trial.values[0], proposals[0]))
+        precision = max(tolerance, 0.01 * (best.total - earned))
+        trial = _best(alone, proposals, deadline, precision, settings)
+        is_far = bool(np.array_equal(trial.multipliers[0], proposals[0]))
         if best.total - trial.total >= 0.1 * (best.total - promised):
-            best, radius = trial, radius * (1.5 if far else 2.0 * SHORTER)
+            best = trial
+            radius *= 1.5 if is_far else 2.0 * settings.shorter
         else:
-            radius *= 0.5 * SHORTER
-    return np.asarray(best.values[0])
+            radius *= 0.5 * settings.shorter
+    return np.asarray(best.multipliers[0])
 
 
-def _propose(rest: Decomposition, best: Valuation, radius: Array) -> tuple[list[Array], float]:
+def _propose(alone: Decomposition, best: DualEvaluation, radius: Array, shorter: float) -> tuple[list[Array], float]:
     """A proposal in the trust region and one closer by, and the smallest total that the cuts allow."""
-    far, promised = rest.propose(best.values, radius, best.total)
-    near, _ = rest.propose(best.values, SHORTER * radius, best.total)
+    far, promised = alone.propose(best.multipliers, radius, best.total)
+    near, _ = alone.propose(best.multipliers, shorter * radius, best.total)
     return [far[0], near[0]], promised
 
 
-def _best(rest: Decomposition, candidates: Sequence[Array], deadline: float, tolerance: float) -> Valuation:
+def _best(
+    alone: Decomposition,
+    candidates: Sequence[Array],
+    deadline: float,
+    tolerance: float,
+    settings: SteadyStateSettings,
+) -> DualEvaluation:
     """The best of some λ."""
     now = clock.now()
-    limit = min(deadline, now + max(1.0, LONGEST_ROUND * (deadline - now)))
-    found = rest.evaluate_all([np.tile(value, (2, 1)) for value in candidates], limit, tolerance)
-    return min(found, key=lambda valuation: valuation.total)
+    limit = min(deadline, now + max(1.0, settings.longest_round * (deadline - now)))
+    found = alone.evaluate_all([np.tile(multipliers, (2, 1)) for multipliers in candidates], limit, tolerance)
+    return min(found, key=lambda evaluation: evaluation.total)

@@ -1,4 +1,4 @@
-"""The horizon cut into pieces: windows of steps, each a small planning problem of its own."""
+"""The Lagrangian subproblems: windows of steps, each a small planning problem whose end states have multipliers."""
 
 from __future__ import annotations
 
@@ -10,62 +10,63 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan.bounds.boxes import HorizonBounds
 from reluplan.bounds.interval import CROSSING
-from reluplan.bounds.reachability import HorizonBounds
-from reluplan.encoding.window import Span, Window, cut_window
+from reluplan.bounds.span import Span
+from reluplan.encoding.window import Window, cut_window
 from reluplan.optimisation.model import Index, Model, ModelBuilder
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
-from reluplan.proofs.lagrangian.hinges import add_kinks, features
+from reluplan.proofs.lagrangian.hinges import add_hinges, features
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Piece(Window):
-    """A window with values of its first and of its end state.
+class WindowSubproblem(Window):
+    """A window with multipliers of the features of its first and of its end state.
 
-    start_kinks, end_kinks: where these have their kinks, (n,), −inf for none.
+    start_hinges, end_hinges: where the features have their hinges, (n,), −inf for none.
     """
 
-    start_kinks: Array
-    end_kinks: Array
+    start_hinges: Array
+    end_hinges: Array
 
     @cached_property
-    def _valued(self) -> _ValuedModel:
+    def _with_features(self) -> _FeatureModel:
         builder = ModelBuilder.continuing(self.plan_model.model)
-        start = self._add_features(builder, 0, self.start_kinks)
-        end = self._add_features(builder, -1, self.end_kinks)
-        return _ValuedModel(builder.build(), start, end)
+        start = self._add_features(builder, 0, self.start_hinges)
+        end = self._add_features(builder, -1, self.end_hinges)
+        return _FeatureModel(builder.build(), start, end)
 
-    def _add_features(self, builder: ModelBuilder, t: int, kinks: Array) -> _FeatureColumns:
+    def _add_features(self, builder: ModelBuilder, t: int, hinges: Array) -> _FeatureColumns:
         states, bounds = self.plan_model.states[t], self.bounds
-        hinges, binaries = add_kinks(builder, states, bounds.state_lower[t], bounds.state_upper[t], kinks)
-        return _FeatureColumns(np.concatenate([states, hinges]), binaries)
+        columns, binaries = add_hinges(builder, states, bounds.state_lower[t], bounds.state_upper[t], hinges)
+        return _FeatureColumns(np.concatenate([states, columns]), binaries)
 
-    def model(self, start_value: Array, end_value: Array) -> Model:
-        """max Σ R − start_value · f(s_first) + end_value · f(s_end) over one window; see `kinks` for f."""
-        valued = self._valued
-        objective = valued.model.objective.copy()
-        objective[valued.start.columns] -= start_value
-        objective[valued.end.columns] += end_value
-        return dataclasses.replace(valued.model, objective=objective)
+    def model(self, start_multipliers: Array, end_multipliers: Array) -> Model:
+        """max Σ R − start_multipliers · f(s_first) + end_multipliers · f(s_end) over one window; see `hinges` for f."""
+        extended = self._with_features
+        objective = extended.model.objective.copy()
+        objective[extended.start.columns] -= start_multipliers
+        objective[extended.end.columns] += end_multipliers
+        return dataclasses.replace(extended.model, objective=objective)
 
     def assignment(self, window: Trajectory) -> Array:
         """The complete solution vector of a simulated window."""
-        x = np.zeros(self._valued.model.column_count)
+        x = np.zeros(self._with_features.model.column_count)
         known = self.plan_model.assignment(window)
         x[: len(known)] = known
-        self._valued.start.fill(x, features(window.states[0], self.start_kinks))
-        self._valued.end.fill(x, features(window.states[-1], self.end_kinks))
+        self._with_features.start.fill(x, features(window.states[0], self.start_hinges))
+        self._with_features.end.fill(x, features(window.states[-1], self.end_hinges))
         return x
 
-    def windows(self, rewards: Array, starts: Array, ends: Array) -> Windows:
+    def windows(self, rewards: Array, starts: Array, ends: Array) -> WindowSet:
         """k windows from their Σ R (k,), first and end states (k, n)."""
-        return Windows(rewards, features(starts, self.start_kinks), features(ends, self.end_kinks))
+        return WindowSet(rewards, features(starts, self.start_hinges), features(ends, self.end_hinges))
 
-    def inside(self, windows: Windows) -> Windows:
-        """Those that begin and end in the boxes of the piece."""
+    def inside(self, windows: WindowSet) -> WindowSet:
+        """Those that begin and end in the boxes of the subproblem."""
         count, inside = len(self.problem.states), np.ones(len(windows.rewards), dtype=bool)
         for t, states in ((0, windows.starts[:, :count]), (-1, windows.ends[:, :count])):
             low, high = self.bounds.state_lower[t], self.bounds.state_upper[t]
@@ -76,7 +77,7 @@ class Piece(Window):
 
 @dataclass(frozen=True, eq=False)
 class _FeatureColumns:
-    """Where f(s) stands in a model, (2n,), and the binaries of its kinks, (n,), -1 for none."""
+    """Where f(s) stands in a model, (2n,), and the binaries of its hinges, (n,), -1 for none."""
 
     columns: Index
     binaries: Index
@@ -88,7 +89,7 @@ class _FeatureColumns:
 
 
 @dataclass(frozen=True, eq=False)
-class _ValuedModel:
+class _FeatureModel:
     """A window's model with the features of its first and of its end state."""
 
     model: Model
@@ -97,52 +98,56 @@ class _ValuedModel:
 
 
 @dataclass(frozen=True, eq=False)
-class Windows:
-    """k windows of a piece: Σ R of each (k,), features of first states and of end states (k, 2n)."""
+class WindowSet:
+    """k windows of a subproblem: Σ R of each (k,), features of first states and of end states (k, 2n)."""
 
     rewards: Array
     starts: Array
     ends: Array
 
-    def values(self, start_value: Array, end_value: Array) -> Array:
-        """Σ R − start_value · f(s_first) + end_value · f(s_end) of each, shape (k,)."""
-        return np.asarray(self.rewards - self.starts @ start_value + self.ends @ end_value)
+    def lagrangian(self, start_multipliers: Array, end_multipliers: Array) -> Array:
+        """Σ R − start_multipliers · f(s_first) + end_multipliers · f(s_end) of each, shape (k,)."""
+        return np.asarray(self.rewards - self.starts @ start_multipliers + self.ends @ end_multipliers)
 
-    def take(self, which: NDArray[np.int64]) -> Windows:
-        return Windows(self.rewards[which], self.starts[which], self.ends[which])
+    def take(self, which: NDArray[np.int64]) -> WindowSet:
+        return WindowSet(self.rewards[which], self.starts[which], self.ends[which])
 
-    def joined(self, other: Windows) -> Windows:
+    def joined(self, other: WindowSet) -> WindowSet:
         """These and others."""
-        return Windows(
+        return WindowSet(
             np.concatenate([self.rewards, other.rewards]),
             np.concatenate([self.starts, other.starts]),
             np.concatenate([self.ends, other.ends]),
         )
 
 
-def cut_piece(problem: Problem, bounds: HorizonBounds, span: Span, kinks: tuple[Array, Array] | None = None) -> Piece:
-    """The piece of a problem; kinks: of the values of its first and of its end state."""
+def window_subproblem(
+    problem: Problem, bounds: HorizonBounds, span: Span, hinges: tuple[Array, Array] | None = None
+) -> WindowSubproblem:
+    """The subproblem of a span; hinges: of the features of its first and of its end state."""
     window = cut_window(problem, bounds, span)
     none = np.full(len(problem.states), -np.inf)
-    return Piece(span, window.problem, window.bounds, *(kinks or (none, none)))
+    return WindowSubproblem(span, window.problem, window.bounds, *(hinges or (none, none)))
 
 
-def cut_pieces(problem: Problem, bounds: HorizonBounds, spans: Sequence[Span], plan: Trajectory) -> tuple[Piece, ...]:
-    """The pieces of a partition, whose values have their kinks where the plan is at their boundaries.
+def window_subproblems(
+    problem: Problem, bounds: HorizonBounds, spans: Sequence[Span], plan: Trajectory
+) -> tuple[WindowSubproblem, ...]:
+    """The subproblems of a partition, whose hinges are where the plan is at their boundaries.
 
-    Both ends of a repeated window have the same values, with kinks where the plan is in the middle of its steps.
+    Both ends of a repeated window have the same multipliers, with hinges where the plan is in the middle of its steps.
     States without bounds have none.
     """
-    kinks = np.array([plan.states[0], *(plan.states[span.end] for span in spans)])
+    hinges = np.array([plan.states[0], *(plan.states[span.end] for span in spans)])
     for i, span in enumerate(spans):
         if span.count > 1:
-            kinks[i + 1] = kinks[i] = plan.states[(span.first + span.end) // 2]
-    kinks[:, ~(np.isfinite(bounds.state_lower) & np.isfinite(bounds.state_upper)).all(axis=0)] = -np.inf
-    kinks[[0, -1]] = -np.inf
-    return tuple(cut_piece(problem, bounds, span, (kinks[i], kinks[i + 1])) for i, span in enumerate(spans))
+            hinges[i + 1] = hinges[i] = plan.states[(span.first + span.end) // 2]
+    hinges[:, ~(np.isfinite(bounds.state_lower) & np.isfinite(bounds.state_upper)).all(axis=0)] = -np.inf
+    hinges[[0, -1]] = -np.inf
+    return tuple(window_subproblem(problem, bounds, span, (hinges[i], hinges[i + 1])) for i, span in enumerate(spans))
 
 
-def window_values(trajectory: Trajectory, span: Span) -> Array:
+def window_rewards(trajectory: Trajectory, span: Span) -> Array:
     """Σ R of each window of a span along a plan, shape (count,)."""
     rewards = trajectory.rewards[span.first : span.end]
     return np.asarray(rewards.reshape(span.count, span.length).sum(axis=1))

@@ -1,0 +1,47 @@
+"""The stages of planning, each in a file of its own; `STAGES` names them, proofs among them.
+
+A stage of one's own is registered under a name, and a proof likewise in `reluplan.proofs.PROOFS`; schedules and
+`reluplan plan --stages` then find it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from reluplan.errors import InputError
+from reluplan.planning.settings import PlanSettings
+from reluplan.planning.stages.bounds import BoundsStage, PropagationStage
+from reluplan.planning.stages.milp import MilpStage
+from reluplan.planning.stages.potentials import PotentialsStage
+from reluplan.planning.stages.proof import ProofStage
+from reluplan.planning.stages.search import SearchStage
+from reluplan.planning.stages.stage import Stage
+from reluplan.planning.stages.tightening import TighteningStage
+from reluplan.proofs import PROOFS
+from reluplan.proofs.lagrangian.proof import LagrangianProof
+from reluplan.proofs.proof_state import Proof
+from reluplan.registry import Registry
+
+STAGES: Registry[Callable[[], Stage]] = Registry("stage", "reluplan.stages")
+for _stage in (BoundsStage, PropagationStage, SearchStage, TighteningStage, PotentialsStage, MilpStage):
+    STAGES.register(_stage.name, _stage)
+
+
+def stage_names() -> tuple[str, ...]:
+    """Every stage that a schedule may have."""
+    return STAGES.names() + PROOFS.names()
+
+
+def get_stage(name: str, settings: PlanSettings) -> Stage:
+    """The stage of that name."""
+    if name in PROOFS:
+        return ProofStage(_proof(name, settings))
+    if name in STAGES:
+        return STAGES[name]()
+    raise InputError(f"unknown stage '{name}'; choose from {', '.join(stage_names())}")
+
+
+def _proof(name: str, settings: PlanSettings) -> Proof:
+    if PROOFS[name] is LagrangianProof:
+        return LagrangianProof(settings.lagrangian)
+    return PROOFS[name]()

@@ -1,0 +1,37 @@
+"""A proof as a stage."""
+
+from __future__ import annotations
+
+from reluplan.errors import InfeasibleError, NoBetterPlanError, NoPlanExistsError
+from reluplan.planning.work import Work
+from reluplan.proofs.proof_state import Proof, ProofState
+from reluplan.tightening.propagation import nothing_left
+
+
+class ProofStage:
+    """Gives a proof its state, and takes over the boxes that it leaves."""
+
+    uses_workers = True
+
+    def __init__(self, proof: Proof) -> None:
+        self._proof = proof
+        self.name = proof.stage
+        self.summary = (type(proof).__doc__ or "a proof").strip().splitlines()[0]
+
+    def applies(self, work: Work) -> bool:
+        has_plan = work.incumbent.plan is not None
+        return work.all_plans is not None and (has_plan or not self._proof.needs_plan)
+
+    def run(self, work: Work, deadline: float) -> None:
+        """The proof, for as long as it gets."""
+        state = ProofState(
+            work.problem, work.incumbent, work.boxes, work.pool, work.clock, work.options.seed, work.log.tell
+        )
+        try:
+            self._proof.improve(state, deadline)
+        except (NoPlanExistsError, NoBetterPlanError):
+            raise
+        except InfeasibleError as error:
+            raise nothing_left(work.problem, state.boxes, error) from None
+        finally:
+            work.take_boxes(state.boxes)

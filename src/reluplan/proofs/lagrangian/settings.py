@@ -1,0 +1,101 @@
+"""Settings of the proof by Lagrangian decomposition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class WindowBudget:
+    """Unstable units that a window may have: in the steady state, and where the plan moves; half as many more at the
+    start, which is known. few: all steps up to the steady state are one window if they have no more than so many.
+    """
+
+    steady: int = 32
+    moving: int = 64
+    few: int = 128
+
+
+@dataclass(frozen=True)
+class PartitionSettings:
+    """Where the horizon is cut.
+
+    first_budget: of the windows at the beginning; it grows while that pays. steady_share: a plan is in its steady state
+    while its states stay within this share of their range along the plan. shortest_steady: steps; a shorter stretch is
+    cut like the rest. longest: steps of a window, however few its units. most_doublings: of a budget, until a larger
+    one changes anything.
+    """
+
+    first_budget: WindowBudget = field(default_factory=WindowBudget)
+    steady_share: float = 1e-2
+    shortest_steady: int = 6
+    longest: int = 25
+    most_doublings: int = 5
+
+
+@dataclass(frozen=True)
+class BundleSettings:
+    """The bundle method that lowers the dual function.
+
+    level: a proposal is where the cuts promise all but this share of the way to their smallest total. samples:
+    simulated windows of each subproblem, for cuts without a MILP; separations: rounds of such cuts before the MILPs are
+    asked.
+    samples_share: of the time that is left, for simulating windows whenever the horizon is cut. longest_share: no MILP
+    gets more than this share of the time for all of them. proposals: of multipliers, each closer to the best ones,
+    before windows grow instead. first_radius, after_growth, after_setback, smallest_radius: of the trust region,
+    relative to the size of the multipliers.
+    """
+
+    level: float = 0.3
+    samples: int = 2_000
+    separations: int = 15
+    samples_share: float = 0.1
+    longest_share: float = 0.6
+    proposals: int = 2
+    first_radius: float = 0.5
+    after_growth: float = 0.25
+    after_setback: float = 0.3
+    smallest_radius: float = 0.01
+
+
+@dataclass(frozen=True)
+class SteadyStateSettings:
+    """The search for the multipliers of the repeated window of a steady state.
+
+    share: of the time that is left. much: it begins if this share of the gap is lost there. first_radius,
+    smallest_radius: of its trust region. shorter: two proposals at a time, one in the whole trust region, one in this
+    share of it. longest_round: no round of MILPs gets more than this share of its time. enough: it ends when this share
+    of the loss is left: smaller boxes then help more. look_ahead: steps into the steady state that the LP of the first
+    multipliers looks.
+    """
+
+    share: float = 0.4
+    much: float = 0.3
+    first_radius: float = 0.5
+    smallest_radius: float = 0.02
+    shorter: float = 0.4
+    longest_round: float = 0.4
+    enough: float = 0.2
+    look_ahead: int = 20
+
+
+@dataclass(frozen=True)
+class LagrangianSettings:
+    """The proof by Lagrangian decomposition over time.
+
+    patience: no round of MILPs gets more than this share of the time that is left; windows grow until one takes half of
+    that. most_setbacks: rounds in which no move helped, before it gives up. worth_tightening: boxes are tightened again
+    when the gap has fallen to this share of what it was the last time. many_fewer: the horizon is cut anew when at most
+    this share of the unstable units is left. worth_asking: a window that loses less than this share of the gap is not
+    bounded again; doubtful: one whose MILP left this share of its loss open is.
+    """
+
+    patience: float = 0.35
+    most_setbacks: int = 5
+    worth_tightening: float = 0.8
+    many_fewer: float = 0.5
+    worth_asking: float = 0.05
+    doubtful: float = 0.3
+    partition: PartitionSettings = field(default_factory=PartitionSettings)
+    bundle: BundleSettings = field(default_factory=BundleSettings)
+    steady_state: SteadyStateSettings = field(default_factory=SteadyStateSettings)
