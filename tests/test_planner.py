@@ -181,7 +181,7 @@ def test_an_interrupt_during_bounds_leaves_an_honest_result(monkeypatch: pytest.
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("reluplan.planning.bounding.reachable_bounds", stop)
+    monkeypatch.setattr("reluplan.planning.stages.bounds.forward_bounds", stop)
     result = plan(rounding_problem())
     assert result.status == "no_plan"
     assert result.bound is None
@@ -293,7 +293,7 @@ def test_a_plan_survives_an_error_after_it(monkeypatch: pytest.MonkeyPatch) -> N
     def fail(*_: object) -> None:
         raise SolverError("the solver broke")
 
-    monkeypatch.setattr("reluplan.planning.whole_model._finish", fail)
+    monkeypatch.setattr("reluplan.planning.stages.milp._finish", fail)
     result = plan(rounding_problem())
     assert result.trajectory is not None
     assert any("the solver broke" in note for note in result.notes)

@@ -132,10 +132,19 @@ def intersect_in_place(bounds: HorizonBounds, span: Span, window: HorizonBounds)
     for name in (name.removesuffix("_lower") for name in bounds.arrays() if "lower" in name):
         lower, upper = getattr(bounds, f"{name}_lower"), getattr(bounds, f"{name}_upper")
         new_lower, new_upper = getattr(window, f"{name}_lower"), getattr(window, f"{name}_upper")
+        if span.count == 1:
+            here = slice(span.first, span.first + len(new_lower))
+            _intersect(lower, upper, here, new_lower, new_upper)
+            continue
         for offset in range(len(new_lower)):  # windows may overlap, but not at the same offset
-            steps = starts + offset
-            low, high = np.maximum(lower[steps], new_lower[offset]), np.minimum(upper[steps], new_upper[offset])
-            lower[steps], upper[steps] = uncrossed(low, high)
+            _intersect(lower, upper, starts + offset, new_lower[offset], new_upper[offset])
+
+
+def _intersect(
+    lower: Array, upper: Array, steps: slice | NDArray[np.int64], new_lower: Array, new_upper: Array
+) -> None:
+    low, high = np.maximum(lower[steps], new_lower), np.minimum(upper[steps], new_upper)
+    lower[steps], upper[steps] = uncrossed(low, high)
 
 
 def equal_steps(bounds: HorizonBounds) -> list[Span]:

@@ -72,7 +72,8 @@ def _forward(
     lower, upper = _input_box(problem, problem.initial_lower, problem.initial_upper)
     for t in range(problem.horizon):
         late = clock.now() > last_moment
-        if late and t > 0 and np.isfinite(known := _known_box(problem, t, within)).all():
+        is_rest_known = late and t > 0 and bool(np.isfinite(known := _known_box(problem, t, within)).all())
+        if is_rest_known:
             lower, upper = _input_box(problem, *known)
         elif late and clock.now() > last_moment + clock.expected(LATE_WORK):
             raise OutOfTimeError(f"the time limit ended after the bounds of {t} of {problem.horizon} steps")
@@ -84,6 +85,10 @@ def _forward(
             cache[key] = _bound_one(problem, t, lower, upper, rows, deadline, last_moment)
         step = cache[key]
         _check_finite(problem, t, step)
+        if is_rest_known and within is None:  # all steps that are left begin in the same box
+            steps += [step] * (problem.horizon - t)
+            lower, upper = _input_box(problem, *_next_box(problem, t, step))
+            break
         steps.append(step)
         lower, upper = _input_box(problem, *_next_box(problem, t, step))
     if within is not None:

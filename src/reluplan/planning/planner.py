@@ -153,6 +153,8 @@ def check_options(options: PlanOptions) -> None:
         raise InputError(f"the gap must be zero or positive, got {options.gap:g}")
     if options.threads is not None and options.threads < 1:
         raise InputError(f"the number of threads must be at least 1, got {options.threads}")
+    if options.seed < 0:
+        raise InputError(f"the seed must be zero or positive, got {options.seed}")
     get_solver(options.solver)
     if not options.time_limit > 0.0:
         raise InputError(f"the time limit must be positive, got {options.time_limit:g}")
