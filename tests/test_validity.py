@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reluplan.potentials.settings import PotentialSettings
 
 from random_problems import random_problem
 from reluplan.bounds.boxes import (
@@ -23,7 +24,6 @@ from reluplan.bounds.span import Span
 from reluplan.encoding.window import cut_window
 from reluplan.errors import InfeasibleError, NoBetterPlanError, NoPlanExistsError
 from reluplan.potentials.compute import compute_potentials
-from reluplan.potentials.settings import PotentialSettings
 from reluplan.problem.problem import Problem
 from reluplan.tightening.obbt_lp import tighten_by_lp, tighten_by_reward_cutoff
 from reluplan.tightening.propagation import propagate
