@@ -28,8 +28,8 @@ from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
 from reluplan.problem.rollout import simulate
 from reluplan.problem.tolerance import TOLERANCE
-from reluplan.proofs.grid import value_function as grid
 from reluplan.proofs.grid.proof import GridProof
+from reluplan.proofs.grid.settings import GridSettings
 from reluplan.proofs.lagrangian.proof import PieceProof
 from reluplan.proofs.proof_state import Knowledge
 
@@ -140,9 +140,8 @@ def long_problem() -> Problem:
     )  # fmt: skip
 
 
-def test_the_grid_hands_on_where_better_plans_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Boxes of better plans, with fewer neurons that may switch, for the proofs that come after it."""
-    monkeypatch.setattr(grid, "MOST_NODES", 100_000)
+def test_the_grid_hands_on_where_better_plans_are() -> None:
+    """Boxes of better plans, with fewer unstable units, for the proofs that come after it."""
     problem = long_problem()
     run = Run(problem, Clock(60.0), 1e-6)
     best = plan(problem, gap=1e-3, time_limit=10.0).trajectory
@@ -151,7 +150,7 @@ def test_the_grid_hands_on_where_better_plans_are(monkeypatch: pytest.MonkeyPatc
     bounds = reachable_bounds(problem)
     with WorkerPool("highs", 1) as pool:
         known = Knowledge(run, bounds, pool, 0)
-        GridProof().improve(known, run.clock.deadline())
+        GridProof(GridSettings(most_nodes=100_000)).improve(known, run.clock.deadline())
     assert run.bound >= best.total_reward
     assert known.bounds.unstable.sum() < bounds.unstable.sum()
     assert (known.bounds.state_upper <= bounds.state_upper + 1e-9).all()

@@ -22,17 +22,16 @@ from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
 from reluplan.problem.rollout import simulate
-from reluplan.proofs.grid import value_function as grid
-from reluplan.proofs.grid.cells import Grid
+from reluplan.proofs.grid.cells import Grid, corner_values
 from reluplan.proofs.grid.model import grid_model
+from reluplan.proofs.grid.settings import GridSettings
 from reluplan.proofs.grid.value_function import grid_applies, grid_bound
 
 seeds = st.integers(0, 2**32 - 1)
 
 
-@pytest.fixture(autouse=True)
-def small_first_grids(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid, "FIRST_CELLS", {1: 8, 2: 6, 3: 3})
+COARSE = GridSettings(most_states=3, first_cells=(8, 6, 3))
+"""Small first grids."""
 
 
 def proven(
@@ -52,7 +51,7 @@ def proven(
 
     reached = bounds or reachable_bounds(problem)
     with contextlib.suppress(StopIteration):
-        grid_bound(problem, reached, incumbent, math.inf, offer, lambda _: None, workers=workers)
+        grid_bound(problem, reached, incumbent, math.inf, offer, lambda _: None, workers, COARSE)
     return offers
 
 
@@ -180,9 +179,27 @@ def test_three_states() -> None:
 def test_only_few_continuous_states_without_auxiliaries_are_taken() -> None:
     problem = drift()
     assert grid_applies(problem)
+    assert not grid_applies(dataclasses.replace(problem, states=problem.states * 3))
+    assert grid_applies(dataclasses.replace(problem, states=problem.states * 3), COARSE)
     assert not grid_applies(dataclasses.replace(problem, states=(Variable("s", "integer", -3.0, 3.0),)))
     assert not grid_applies(dataclasses.replace(problem, auxiliaries=(Variable("x", "continuous", 0.0, 1.0),)))
-    assert not grid_applies(dataclasses.replace(problem, states=problem.states * 4))
+    assert not grid_applies(dataclasses.replace(problem, states=problem.states * 4), COARSE)
+
+
+def test_settings_that_lack_a_first_grid_are_refused() -> None:
+    with pytest.raises(ValueError, match="first_cells"):
+        GridSettings(most_states=3, first_cells=(8, 6))
+
+
+@pytest.mark.parametrize("boxes", [0, 1, 5])
+def test_an_affine_function_at_the_corners_of_any_number_of_boxes(boxes: int) -> None:
+    rng = np.random.default_rng(boxes)
+    slope, lower, width = rng.normal(size=(3, 2, boxes))
+    upper, offset = lower + np.abs(width), rng.normal(size=boxes)
+    found = corner_values(slope, offset, lower, upper)
+    assert found.shape == (4, boxes)
+    np.testing.assert_allclose(found[1], slope[0] * lower[0] + slope[1] * upper[1] + offset)
+    np.testing.assert_allclose(found[2], slope[0] * upper[0] + slope[1] * lower[1] + offset)
 
 
 def test_a_deadline_in_the_past_offers_nothing() -> None:
@@ -190,7 +207,13 @@ def test_a_deadline_in_the_past_offers_nothing() -> None:
     told: list[str] = []
     problem = drift()
     grid_bound(
-        problem, reachable_bounds(problem), None, time.monotonic() - 1.0, lambda v, _: offers.append(v), told.append
+        problem,
+        reachable_bounds(problem),
+        None,
+        time.monotonic() - 1.0,
+        lambda value, _: offers.append(value),
+        told.append,
+        settings=COARSE,
     )
     assert not [value for value in offers if math.isfinite(value)]
     assert told
@@ -202,7 +225,7 @@ def test_ctrl_c_passes_through() -> None:
 
     problem = drift()
     with pytest.raises(KeyboardInterrupt):
-        grid_bound(problem, reachable_bounds(problem), None, math.inf, interrupt, lambda _: None)
+        grid_bound(problem, reachable_bounds(problem), None, math.inf, interrupt, lambda _: None, settings=COARSE)
 
 
 @settings(max_examples=40, deadline=None)
@@ -237,11 +260,9 @@ def test_node_rewards_lie_below_their_interpolation(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_every_plan_better_than_the_incumbent_stays_in_the_narrowed_boxes(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_plan_better_than_the_incumbent_stays_in_the_tightened_boxes(seed: int) -> None:
     """The best tenth of many random plans, with the worst of them as the incumbent; the grid stops by itself."""
-    monkeypatch.setattr(grid, "MOST_NODES", 1_500)
+    few_nodes = dataclasses.replace(COARSE, most_nodes=1_500)
     rng = np.random.default_rng(seed)
     problem = dataclasses.replace(continuous_problem(rng, relus=5, horizon=3), goal=(), initial_constraints=())
     lower, upper = problem.box(problem.actions)
@@ -257,9 +278,8 @@ def test_every_plan_better_than_the_incumbent_stays_in_the_narrowed_boxes(
     plans.sort(key=lambda found: -found.total_reward)
     better = plans[: 1 + len(plans) // 10]
     before = reachable_bounds(problem)
-    after = grid_bound(
-        problem, before, better[-1].total_reward, math.inf, lambda value, margin: None, lambda text: None
-    )  # fmt: skip
+    worst = better[-1].total_reward
+    after = grid_bound(problem, before, worst, math.inf, lambda *_: None, lambda _: None, settings=few_nodes)
     again = reachable_bounds(problem, within=after)
     for bounds in (after, again):
         for found in better[:-1]:

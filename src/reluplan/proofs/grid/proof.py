@@ -1,49 +1,50 @@
-"""The proof by a grid: values of cells of the state space, for few states."""
+"""The proof by a value function on a grid, for problems with few states."""
 
 from __future__ import annotations
 
 from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
 from reluplan.encoding.window import Span, narrow
 from reluplan.errors import InfeasibleError
+from reluplan.proofs.grid.settings import DEFAULT, GridSettings
 from reluplan.proofs.grid.value_function import grid_applies, grid_bound
 from reluplan.proofs.proof_state import Knowledge
 
-MOST_STATES = 2
-"""With three states the cells are too coarse: on HVAC-3 a grid of 34 x 32 x 32 proved nothing in 50 seconds."""
-
-
-REBOUND_SHARE = 0.2
-"""Of the time that is left after the grid, for LP bounds of the neurons in narrower boxes."""
-
 
 class GridProof:
-    """A value function on a grid that dominates every step; see `grid`."""
+    """Finer and finer grids, then the boxes of better plans for the proofs after it.
+
+    All that the grid knows of the proof state passes here; `grid_bound` takes and returns plain objects.
+    """
 
     stage = "grid"
 
+    def __init__(self, settings: GridSettings = DEFAULT) -> None:
+        self.settings = settings
+
     def improve(self, known: Knowledge, deadline: float) -> None:
-        """Finer and finer grids, where the problem has few enough states."""
-        if len(known.problem.states) > MOST_STATES or not grid_applies(known.problem):
+        """Until the deadline, if the problem has few enough states."""
+        if not grid_applies(known.problem, self.settings):
             return
-        reward = known.plan.total_reward
-        narrowed = grid_bound(
+        boxes = grid_bound(
             known.problem,
             known.bounds,
-            reward,
+            known.plan.total_reward,
             deadline,
-            lambda b, m: known.offer(b, m, "grid"),
+            lambda bound, margin: known.offer(bound, margin, "grid"),
             known.run.tell,
             known.pool.worker_count,
+            self.settings,
         )
         if not known.run.is_proven:
-            self._narrow(known, narrowed)
+            self._tighten(known, boxes)
 
-    def _narrow(self, known: Knowledge, narrowed: HorizonBounds) -> None:
-        """Take over the boxes of better plans, and bound their neurons anew."""
-        before, clock = int(known.bounds.unstable.sum()), known.run.clock
+    def _tighten(self, known: Knowledge, boxes: HorizonBounds) -> None:
+        """Take over the boxes of better plans, and bound their units anew."""
+        before = int(known.bounds.unstable.sum())
+        lps_end = known.run.clock.deadline(self.settings.unit_bounds_share)
         try:
-            found = reachable_bounds(known.problem, clock.deadline(REBOUND_SHARE), clock.deadline(), narrowed)
-            known.bounds = narrow(narrowed, [Span(0, found.horizon)], [found])
+            found = reachable_bounds(known.problem, lps_end, known.run.clock.deadline(), boxes)
+            known.bounds = narrow(boxes, [Span(0, found.horizon)], [found])
         except InfeasibleError:
             known.offer(known.plan.total_reward, 0.0, "grid: no better plan is left")
             return
