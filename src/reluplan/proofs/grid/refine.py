@@ -33,7 +33,7 @@ def refined(task: GridTask, state: GridState, backward: BackwardSweep, forward: 
         raise OutOfTime
     task.pool.check()
     gains = step_gains(backward.values, state.coarser_values)
-    end = steps_to_sweep(state.end, gains, task.settings.frozen_share)
+    end = steps_to_sweep(state.end, gains, task.settings.frozen_share)  # V after it is read from this grid from now on
     if not _can_go_through_nodes(task, backward.operator):
         return None
     parts = _parts_that_fit(backward.operator, forward.used.before(end), gains)
