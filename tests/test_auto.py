@@ -28,8 +28,8 @@ from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
 from reluplan.problem.rollout import simulate
 from reluplan.problem.tolerance import TOLERANCE
-from reluplan.proofs.grid import value_function as grid
 from reluplan.proofs.grid.proof import GridProof
+from reluplan.proofs.grid.settings import GridSettings
 from reluplan.proofs.proof_state import ProofState
 
 EVERY_STAGE = PlanSettings(small_model=-1)
@@ -130,9 +130,8 @@ def long_problem() -> Problem:
     )  # fmt: skip
 
 
-def test_the_grid_hands_on_where_better_plans_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Boxes of better plans, with fewer units that may switch, for the proofs that come after it."""
-    monkeypatch.setattr(grid, "MOST_NODES", 100_000)
+def test_the_grid_hands_on_where_better_plans_are() -> None:
+    """Boxes of better plans, with fewer unstable units, for the proofs that come after it."""
     problem = long_problem()
     run = Run(problem, Clock(60.0), 1e-6)
     best = plan(problem, gap=1e-3, time_limit=10.0).trajectory
@@ -141,7 +140,7 @@ def test_the_grid_hands_on_where_better_plans_are(monkeypatch: pytest.MonkeyPatc
     bounds = reachable_bounds(problem)
     with WorkerPool("highs", 1) as pool:
         state = ProofState(problem, run.incumbent, bounds, pool, run.clock)
-        GridProof().improve(state, run.clock.deadline())
+        GridProof(GridSettings(most_nodes=100_000)).improve(state, run.clock.deadline())
     assert run.incumbent.bound >= best.total_reward
     assert state.boxes.unstable.sum() < bounds.unstable.sum()
     assert (state.boxes.state_upper <= bounds.state_upper + 1e-9).all()

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import brute_force
 from random_problems import random_function, random_network, random_problem
+from reluplan import clock
 from reluplan.bounds.boxes import BetterPlanBounds
 from reluplan.bounds.reachability import reachable_bounds, reachable_within
 from reluplan.errors import InfeasibleError
@@ -23,17 +25,21 @@ from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
 from reluplan.problem.rollout import simulate
-from reluplan.proofs.grid import value_function as grid
-from reluplan.proofs.grid.cells import Grid
+from reluplan.proofs.grid.cells import Grid, corner_values
+from reluplan.proofs.grid.forward import tightened
+from reluplan.proofs.grid.freeze import steps_above, steps_to_sweep
 from reluplan.proofs.grid.model import grid_model
+from reluplan.proofs.grid.node_values import NodeValues
+from reluplan.proofs.grid.settings import GridSettings
 from reluplan.proofs.grid.value_function import grid_applies, grid_bound
+
+Array = NDArray[np.float64]
 
 seeds = st.integers(0, 2**32 - 1)
 
 
-@pytest.fixture(autouse=True)
-def small_first_grids(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid, "FIRST_CELLS", {1: 8, 2: 6, 3: 3})
+COARSE = GridSettings(most_states=3, first_cells=(8, 6, 3))
+"""Small first grids."""
 
 
 def proven(
@@ -53,7 +59,7 @@ def proven(
 
     reached = bounds or reachable_bounds(problem)
     with contextlib.suppress(StopIteration):
-        grid_bound(problem, reached, incumbent, math.inf, offer, lambda _: None, workers=workers)
+        grid_bound(problem, reached, incumbent, math.inf, offer, lambda _: None, workers, COARSE)
     return offers
 
 
@@ -108,7 +114,7 @@ def best_sampled(problem: Problem, rng: np.random.Generator) -> float | None:
 
 
 def drift(horizon: int = 6) -> Problem:
-    """s' = |s| − 0.5 + a, |a| <= 0.25, reward −|s' − 0.3| − 0.1 |a|: a kink in the dynamics and one in the reward."""
+    """s' = |s| − 0.5 + a, |a| <= 0.25, reward −|s' − 0.3| − 0.1 |a|: neither is linear."""
     network = ReluNetwork.sequential(
         [[[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]], [[1.0, 1.0, 1.0, -1.0]]], [[0.0] * 4, [-0.5]]
     )
@@ -122,8 +128,8 @@ def drift(horizon: int = 6) -> Problem:
     )  # fmt: skip
 
 
-def best_on_a_lattice(problem: Problem) -> float:
-    """The best of all plans whose actions are multiples of 1/40: a lower bound of the optimum."""
+def best_actions_on_a_lattice(problem: Problem) -> Array:
+    """The best of all plans whose actions are multiples of 1/40, (H, 1)."""
     levels = np.linspace(-0.25, 0.25, 21)
     actions = np.stack(np.meshgrid(*[levels] * problem.horizon, indexing="ij"), axis=-1).reshape(-1, problem.horizon)
     state, total = np.tile(problem.initial_lower, (len(actions), 1)), np.zeros(len(actions))
@@ -131,7 +137,12 @@ def best_on_a_lattice(problem: Problem) -> float:
         inputs = np.hstack([state, actions[:, t : t + 1]])
         state = problem.dynamics.forward(inputs)
         total += problem.reward.evaluate(np.hstack([inputs, state]))
-    return float(total.max())
+    return np.asarray(actions[total.argmax()][:, None])
+
+
+def best_on_a_lattice(problem: Problem) -> float:
+    """A lower bound of the optimum."""
+    return simulate(problem, problem.initial_lower, best_actions_on_a_lattice(problem)).total_reward
 
 
 def test_finer_grids_approach_the_optimum() -> None:
@@ -143,7 +154,7 @@ def test_finer_grids_approach_the_optimum() -> None:
     assert values[-1] - best < 0.03
 
 
-def test_an_incumbent_narrows_the_search_and_ends_it_when_nothing_better_is_left() -> None:
+def test_an_incumbent_tightens_the_bound_and_ends_the_refinement_when_nothing_better_is_left() -> None:
     problem = drift(4)
     best = best_on_a_lattice(problem)
     values = [value for value, _ in proven(problem, best, sweeps=8)]
@@ -181,9 +192,27 @@ def test_three_states() -> None:
 def test_only_few_continuous_states_without_auxiliaries_are_taken() -> None:
     problem = drift()
     assert grid_applies(problem)
+    assert not grid_applies(dataclasses.replace(problem, states=problem.states * 3))
+    assert grid_applies(dataclasses.replace(problem, states=problem.states * 3), COARSE)
     assert not grid_applies(dataclasses.replace(problem, states=(Variable("s", "integer", -3.0, 3.0),)))
     assert not grid_applies(dataclasses.replace(problem, auxiliaries=(Variable("x", "continuous", 0.0, 1.0),)))
-    assert not grid_applies(dataclasses.replace(problem, states=problem.states * 4))
+    assert not grid_applies(dataclasses.replace(problem, states=problem.states * 4), COARSE)
+
+
+def test_settings_that_lack_a_first_grid_are_refused() -> None:
+    with pytest.raises(ValueError, match="first_cells"):
+        GridSettings(most_states=3, first_cells=(8, 6))
+
+
+@pytest.mark.parametrize("boxes", [0, 1, 5])
+def test_an_affine_function_at_the_corners_of_any_number_of_boxes(boxes: int) -> None:
+    rng = np.random.default_rng(boxes)
+    slope, lower, width = rng.normal(size=(3, 2, boxes))
+    upper, offset = lower + np.abs(width), rng.normal(size=boxes)
+    found = corner_values(slope, offset, lower, upper)
+    assert found.shape == (4, boxes)
+    np.testing.assert_allclose(found[1], slope[0] * lower[0] + slope[1] * upper[1] + offset)
+    np.testing.assert_allclose(found[2], slope[0] * upper[0] + slope[1] * lower[1] + offset)
 
 
 def test_a_deadline_in_the_past_offers_nothing() -> None:
@@ -191,10 +220,54 @@ def test_a_deadline_in_the_past_offers_nothing() -> None:
     told: list[str] = []
     problem = drift()
     grid_bound(
-        problem, reachable_bounds(problem), None, time.monotonic() - 1.0, lambda v, _: offers.append(v), told.append
+        problem,
+        reachable_bounds(problem),
+        None,
+        time.monotonic() - 1.0,
+        lambda value, _: offers.append(value),
+        told.append,
+        settings=COARSE,
     )
     assert not [value for value in offers if math.isfinite(value)]
     assert told
+
+
+class Ticking:
+    """A clock on which every look takes a second, so that a deadline can fall between any two pieces of work."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def now(self) -> float:
+        self.looks += 1
+        return float(self.looks)
+
+    def spend(self, operations: float) -> None:
+        pass
+
+    def lp_limits(self, deadline: float, operations: float) -> tuple[float, int]:
+        return math.inf, 1
+
+
+@pytest.mark.parametrize("deadline", range(2, 120, 6))
+def test_wherever_the_time_ends_bounds_and_boxes_hold(deadline: int) -> None:
+    """Within a backward sweep, a forward sweep, or between them."""
+    problem = drift(4)
+    bounds = reachable_bounds(problem)
+    best = best_on_a_lattice(problem)
+    chosen = dataclasses.replace(COARSE, node_passes=0)  # begin grids that the time is too short for
+    offers: list[float] = []
+    with clock.using(Ticking()):
+        boxes = grid_bound(
+            problem, bounds, best - 0.05, deadline, lambda value, _: offers.append(value), lambda _: None, 1, chosen
+        )
+    assert all(value >= best for value in offers)
+    actions = best_actions_on_a_lattice(problem)
+    states = simulate(problem, problem.initial_lower, actions).states
+    assert (boxes.state_lower <= states + 1e-9).all()
+    assert (states <= boxes.state_upper + 1e-9).all()
+    assert (boxes.action_lower <= actions + 1e-9).all()
+    assert (actions <= boxes.action_upper + 1e-9).all()
 
 
 def test_ctrl_c_passes_through() -> None:
@@ -203,7 +276,7 @@ def test_ctrl_c_passes_through() -> None:
 
     problem = drift()
     with pytest.raises(KeyboardInterrupt):
-        grid_bound(problem, reachable_bounds(problem), None, math.inf, interrupt, lambda _: None)
+        grid_bound(problem, reachable_bounds(problem), None, math.inf, interrupt, lambda _: None, settings=COARSE)
 
 
 @settings(max_examples=40, deadline=None)
@@ -238,11 +311,9 @@ def test_node_rewards_lie_below_their_interpolation(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_every_plan_better_than_the_incumbent_stays_in_the_narrowed_boxes(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_plan_better_than_the_incumbent_stays_in_the_tightened_boxes(seed: int) -> None:
     """The best tenth of many random plans, with the worst of them as the incumbent; the grid stops by itself."""
-    monkeypatch.setattr(grid, "MOST_NODES", 1_500)
+    few_nodes = dataclasses.replace(COARSE, most_nodes=1_500)
     rng = np.random.default_rng(seed)
     problem = dataclasses.replace(continuous_problem(rng, relus=5, horizon=3), goal=(), initial_constraints=())
     lower, upper = problem.box(problem.actions)
@@ -258,9 +329,8 @@ def test_every_plan_better_than_the_incumbent_stays_in_the_narrowed_boxes(
     plans.sort(key=lambda found: -found.total_reward)
     better = plans[: 1 + len(plans) // 10]
     before = reachable_bounds(problem)
-    after = grid_bound(
-        problem, before, better[-1].total_reward, math.inf, lambda value, margin: None, lambda text: None
-    )  # fmt: skip
+    worst = better[-1].total_reward
+    after = grid_bound(problem, before, worst, math.inf, lambda *_: None, lambda _: None, settings=few_nodes)
     again = reachable_within(problem, after)
     for bounds in (after, again):
         for found in better[:-1]:
@@ -270,3 +340,34 @@ def test_every_plan_better_than_the_incumbent_stays_in_the_narrowed_boxes(
             assert (found.actions <= bounds.action_upper + 1e-9).all()
     units = [problem.dynamics.preactivations(np.hstack([p.states[:-1], p.actions])) for p in better[:-1]]
     assert all((again.unit_lower <= u + 1e-9).all() and (u <= again.unit_upper + 1e-9).all() for u in units)
+
+
+def test_halving_a_grid_changes_no_value() -> None:
+    rng = np.random.default_rng(3)
+    coarse = Grid((np.sort(rng.normal(size=5)), np.sort(rng.normal(size=4))))
+    values = NodeValues(coarse, np.arange(coarse.node_count), rng.normal(size=coarse.node_count))
+    finer = values.halved(coarse.halved())
+    assert finer.gain_over(values) == 0.0
+    low, high = np.array([-0.3, -0.2]), np.array([0.2, 0.4])
+    low, high = np.maximum(low, coarse.ends[0]), np.minimum(high, coarse.ends[1])
+    assert finer.maximum(low, high) == pytest.approx(values.maximum(low, high), abs=1e-12)
+
+
+def test_only_late_steps_without_gain_are_frozen() -> None:
+    gains = np.array([1.0, 0.5, 0.001, 0.2, 0.002, 0.0])
+    assert steps_above(gains, 0.003) == 4
+    assert steps_to_sweep(6, gains, 0.003) == 4
+    assert steps_to_sweep(6, np.zeros(0), 0.003) == 6  # before there is a second grid
+    assert steps_to_sweep(6, np.zeros(6), 0.003) == 6  # nothing gained anywhere says nothing about the end
+
+
+def test_boxes_of_the_first_steps_are_intersected_and_the_rest_stays() -> None:
+    bounds = reachable_bounds(drift(4))
+    box = np.array([0.0, -0.1]), np.array([0.5, 1.0])
+    found = tightened(bounds, [box, box])
+    np.testing.assert_array_equal(found.state_lower[:2], np.maximum(bounds.state_lower[:2], 0.0))
+    np.testing.assert_array_equal(found.state_upper[:2], np.minimum(bounds.state_upper[:2], 0.5))
+    np.testing.assert_array_equal(found.action_lower[:2], np.full((2, 1), -0.1))
+    np.testing.assert_array_equal(found.action_upper, bounds.action_upper)
+    np.testing.assert_array_equal(found.state_lower[2:], bounds.state_lower[2:])
+    assert tightened(bounds, []) is bounds

@@ -38,7 +38,7 @@ from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
 from reluplan.problem.rollout import Trajectory, simulate
-from reluplan.proofs.grid.pairs import MOST_OPERATIONS
+from reluplan.proofs.grid.settings import GridSettings
 from reluplan.proofs.grid.value_function import grid_bound
 from reluplan.proofs.lagrangian.decomposition import Decomposition
 from reluplan.proofs.lagrangian.multipliers import plan_multipliers
@@ -296,7 +296,7 @@ def test_the_grid_ends_at_the_deadline(work: WorkClock, limit: float) -> None:
     offers: list[float] = []
     deadline = work.now() + limit
     grid_bound(problem, bounds, None, deadline, lambda value, _: offers.append(value), lambda _: None)
-    assert late(work, deadline) <= 2.0 * MOST_OPERATIONS
+    assert late(work, deadline) <= 2.0 * GridSettings().chunk_operations
     assert all(value >= max(found.total_reward for found in feasible_plans(problem)) for value in offers)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from reluplan.encoding.settings import CutSettings
+from reluplan.proofs.grid.settings import GridSettings
 from reluplan.proofs.lagrangian.settings import LagrangianSettings
 from reluplan.tightening.settings import MilpTighteningSettings, PropagationSettings
 
@@ -36,5 +37,6 @@ class PlanSettings:
     few_boxes: int = 10
     propagation: PropagationSettings = field(default_factory=PropagationSettings)
     tightening: MilpTighteningSettings = field(default_factory=MilpTighteningSettings)
+    grid: GridSettings = field(default_factory=GridSettings)
     lagrangian: LagrangianSettings = field(default_factory=LagrangianSettings)
     milp: MilpSettings = field(default_factory=MilpSettings)

@@ -18,6 +18,7 @@ from reluplan.planning.stages.search import SearchStage
 from reluplan.planning.stages.stage import Stage
 from reluplan.planning.stages.tightening import TighteningStage
 from reluplan.proofs import PROOFS
+from reluplan.proofs.grid.proof import GridProof
 from reluplan.proofs.lagrangian.proof import LagrangianProof
 from reluplan.proofs.proof_state import Proof
 from reluplan.registry import Registry
@@ -44,4 +45,6 @@ def get_stage(name: str, settings: PlanSettings) -> Stage:
 def _proof(name: str, settings: PlanSettings) -> Proof:
     if PROOFS[name] is LagrangianProof:
         return LagrangianProof(settings.lagrangian)
+    if PROOFS[name] is GridProof:
+        return GridProof(settings.grid)
     return PROOFS[name]()

@@ -1,180 +1,111 @@
-"""The backward sweep: values on the grid that no plan can beat."""
+"""The backward sweep: a value function on one grid that no plan can beat."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.proofs.grid.cells import ABSENT, PRESENT, Grid
-from reluplan.proofs.grid.guide import Guide
-from reluplan.proofs.grid.majorant import Footprints, footprints, planes_above
-from reluplan.proofs.grid.pace import Pace
-from reluplan.proofs.grid.pairs import PairBounds, Pairs, combined_rows, corner_values, maximise_actions
-from reluplan.proofs.grid.planes import Planes
+from reluplan.proofs.grid.bellman import BellmanOperator
+from reluplan.proofs.grid.cells import ABSENT, PRESENT
+from reluplan.proofs.grid.node_values import NodeValues
+from reluplan.proofs.grid.pairs import Pairs, StepsInUse
+from reluplan.proofs.grid.reward_to_come import RewardToCome
+from reluplan.proofs.grid.timed_pool import OutOfTime
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-CHUNK = 8192
-ROUNDOFF = 2.0**-52
-OPERATIONS = 64
-"""More than the number of roundings between two steps' values, in each of which the largest term may lose an ulp."""
-
 
 @dataclass(frozen=True, eq=False)
-class Values:
-    """V at the nodes that are in use at one step: flat node numbers and values."""
+class BackwardSweep:
+    """V_t with V_t(s) >= R + V_{t+1}(s') for every step of a plan better than the threshold.
 
-    nodes: Index
-    values: Array
-
-    def spread(self, node_count: int) -> Array:
-        """An array over all nodes, absent ones included."""
-        full = np.full(node_count, ABSENT)
-        full[self.nodes] = self.values
-        return full
-
-
-class Backward:
-    """V_{H+1} = 0 and, for every cell and every action box, V_t(s) >= max over s' of R + V_{t+1}(s').
-
-    Over each pair the function W = node_reward + V_{t+1} is majorised on the image by a plane, s' is replaced by its
-    affine bounds (the sign of the slope says which), and the action takes the vertex of its box that is best for the
-    plane. That leaves an affine function of s; V_t interpolates the largest ones at the cell's corners. A pair whose
-    function stays below incumbent − F_t over the whole cell belongs to no better plan, and is left out.
+    end: the number of steps that it goes through. values: V of the steps from `begin` to end, both included (0-based);
+    begin is zero unless the time ran out. used: the pairs, with the steps at which the sweep found them in use.
+    margin: the rounding error of the values.
     """
 
-    def __init__(
-        self,
-        bounds: PairBounds,
-        node_rewards: Array,
-        planes: Planes,
-        incumbent: float,
-        reachable: tuple[Array, Array],
-        guide: Guide | None,
-    ) -> None:
-        self.bounds, self.pairs, self.grid = bounds, bounds.pairs, bounds.pairs.grid
-        self.reachable = reachable
-        self.node_rewards, self.planes, self.incumbent = node_rewards, planes, incumbent
-        self.prints = footprints(self.grid, bounds.image_lower, bounds.image_upper)
-        self.group, self.place = _places(self.prints, len(self.pairs))
-        self.first = np.full(len(self.pairs), np.iinfo(np.int64).max)
-        self.last = np.full(len(self.pairs), -1)
-        self.margin = 0.0
-        self.guide = guide
-        centres = 0.5 * (bounds.image_lower + bounds.image_upper)
-        self.guide_cells = None if guide is None else guide.locate(centres)
-        self._magnitude = float(max(np.abs(line).max() for line in self.grid.lines))
+    operator: BellmanOperator
+    reward_to_come: RewardToCome
+    end: int
+    values: tuple[NodeValues, ...]
+    used: Pairs
+    margin: float
 
     @property
-    def used(self) -> Pairs:
-        """The pairs, with the steps at which the sweep found them in use."""
-        return self.pairs.within(self.first, self.last)
+    def begin(self) -> int:
+        return self.end + 1 - len(self.values)
 
-    def step(self, t: int, after: Values, pace: Pace) -> Values:
-        """V_t (0-based t) from V_{t+1}; notes which pairs stay in use and the rounding error of the step."""
-        active = self.pairs.active(t)
-        return self._gather(t, active, self.corners(t, active, after, pace))
+    @property
+    def complete(self) -> bool:
+        """Whether it has come to the first step."""
+        return self.begin == 0
 
-    def corners(self, t: int, active: Index, after: Values, pace: Pace) -> Array:
-        """For each pair its bound of R + V_{t+1}, an affine function of s, at the corners of its cell, (2^n, B)."""
-        target = self.node_rewards + after.spread(self.grid.node_count)
-        corners = np.full((2**self.grid.dimension, len(active)), ABSENT)
-        slopes = None if self.guide is None else self.guide.slopes(t)
+    def bound(self, start_lower: Array, start_upper: Array) -> float:
+        """What no better plan exceeds: V_1 over the box of initial states, if the sweep is complete.
 
-        def fill(work: tuple[Index, Footprints, Index, Index]) -> float:
-            chosen, prints, members, pair = work
-            corners[:, chosen], slope = self._pair_values(prints, members, pair, target, slopes)
-            return slope
-
-        steepest = max(pace.map(fill, self._work(t, active)), default=0.0)
-        self._add_margin(target, steepest)
-        return corners
-
-    def groups_of(self, pairs: Index) -> Iterator[tuple[Footprints, Index, Index]]:
-        """Chunks of pairs with footprints of one shape: the footprints, the places there, and the pairs."""
-        group = self.group[pairs]
-        for number, prints in enumerate(self.prints):
-            for part in _chunks(pairs[group == number]):
-                yield prints, self.place[part], part
-
-    def _work(self, t: int, active: Index) -> Iterator[tuple[Index, Footprints, Index, Index]]:
-        """Chunks of pairs with footprints of one shape: their places among the active pairs, their footprints, their
-        places there, and the pairs.
-
-        Images that reach beyond the box of states at t + 1 are cut off there, where values are extrapolated.
+        Otherwise max F_t + V_t over the cells in use at the step t where it ended; −infinity if there are none.
         """
-        bottom, top = (side[t + 1][:, None] for side in self.reachable)
-        low, high = self.bounds.image_lower[:, active], self.bounds.image_upper[:, active]
-        beyond = ((low < bottom) | (high > top)).any(axis=0)
-        empty = ((low > top) | (high < bottom)).any(axis=0)
-        group = np.where(beyond, -1, self.group[active])
-        for number, prints in enumerate(self.prints):
-            for part in _chunks(np.flatnonzero(group == number)):
-                yield part, prints, self.place[active[part]], active[part]
-        cut = np.flatnonzero(beyond & ~empty)
-        for prints in footprints(self.grid, np.maximum(low[:, cut], bottom), np.minimum(high[:, cut], top)):
-            for part in _chunks(np.arange(len(prints.members))):
-                chosen = cut[prints.members[part]]
-                yield chosen, prints, part, active[chosen]
+        if self.complete:
+            return self.values[0].maximum(start_lower, start_upper)
+        cells = self._cells_at(self.begin)
+        after = self.values[0].at_corners(cells).T
+        before = self.reward_to_come.at_corners(self.begin, *(side.T for side in self.operator.grid.boxes(cells)))
+        known = (after > PRESENT).all(axis=0)
+        return float((after + before)[:, known].max(initial=-np.inf))
 
-    def _pair_values(
-        self, prints: Footprints, members: Index, pair: Index, target: Array, slopes: Array | None
-    ) -> tuple[Array, float]:
-        """The affine function of each pair at its cell's corners, (2^n, B), and the steepest slope used."""
-        guide = None if slopes is None or self.guide_cells is None else slopes[:, self.guide_cells[pair]]
-        slope, height, highest = planes_above(prints, members, target, guide)
-        row = combined_rows(self.bounds, pair, slope)
-        row[-1] += height - (slope * prints.centres[:, members]).sum(axis=0)
-        lower, upper = (side[:, pair] for side in self.bounds.cell_boxes)
-        values = corner_values(*maximise_actions(self.bounds, pair, row), lower, upper)
-        present = highest > PRESENT
-        values[:, ~present] = ABSENT
-        return values, float(np.abs(slope[:, present]).max(initial=0.0))
+    def _cells_at(self, t: int) -> Index:
+        """The cells that may be used at a step."""
+        if t == self.end:
+            return self.operator.grid.cells
+        pairs = self.operator.pairs
+        active = pairs.active(t)
+        return pairs.cells[active[pairs.runs(active)[0]]]
 
-    def _add_margin(self, target: Array, steepest: float) -> None:
-        present = target[target > PRESENT]
-        size = float(np.abs(present).max(initial=0.0)) + 4.0 * self.grid.dimension * steepest * self._magnitude
-        self.margin += OPERATIONS * ROUNDOFF * size
 
-    def _gather(self, t: int, active: Index, corners: Array) -> Values:
-        """Drop what cannot improve on the incumbent, then the maximum over pairs at each cell, over cells at nodes."""
-        if not len(active):
-            return Values(np.zeros(0, dtype=np.int64), np.zeros(0))
-        starts, counts = self.pairs.runs(active)
-        cells = self.pairs.cells[active[starts]]
-        boxes = (side.T for side in self.grid.boxes(cells))
-        before = self.planes.at_corners(t, *boxes).repeat(counts, axis=1)
-        kept = ((corners + before).max(axis=0) >= self.incumbent) & (corners[0] > PRESENT)
-        used = active[kept]
-        self.first[used], self.last[used] = np.minimum(self.first[used], t), np.maximum(self.last[used], t)
+def backward_sweep(
+    operator: BellmanOperator, reward_to_come: RewardToCome, threshold: float, final: NodeValues, end: int
+) -> BackwardSweep:
+    """V from `final` (that after the last of `end` steps) back to the first step, or as far as the time allows.
+
+    V_t interpolates, at the corners of each cell, the largest functions of its pairs. A pair whose function stays below
+    threshold − F_t over the whole cell belongs to no better plan, and is left out.
+    """
+    values = [final]
+    steps = StepsInUse.never(len(operator.pairs))
+    margin = 0.0
+    for t in reversed(range(end)):
+        active = operator.pairs.active(t)
+        try:
+            corners, rounding = operator.corners(t, active, values[0])
+        except OutOfTime:
+            break
+        margin += rounding
+        kept = _worth_it(operator, reward_to_come, threshold, t, active, corners)
+        steps.note(active[kept], t)
         corners[:, ~kept] = ABSENT
-        return _node_maxima(self.grid, cells, np.maximum.reduceat(corners, starts, axis=1))
+        values.insert(0, _node_values(operator.pairs, active, corners))
+    used = operator.pairs.within(steps.first, steps.last)
+    return BackwardSweep(operator, reward_to_come, end, tuple(values), used, margin)
 
 
-def _node_maxima(grid: Grid, cells: Index, corners: Array) -> Values:
-    nodes = grid.corner_nodes(cells)
-    used, place = np.unique(nodes, return_inverse=True)
-    place = place.reshape(nodes.shape)
-    values = np.full(len(used), ABSENT)
-    for k in range(nodes.shape[1]):  # no two cells share their k-th corner
-        values[place[:, k]] = np.maximum(values[place[:, k]], corners[k])
-    present = values > PRESENT
-    return Values(used[present], values[present])
+def _worth_it(
+    operator: BellmanOperator, reward_to_come: RewardToCome, threshold: float, t: int, active: Index, corners: Array
+) -> NDArray[np.bool_]:
+    """Which of the active pairs may belong to a better plan: F_t + R + V_{t+1} reaches the threshold."""
+    starts, counts = operator.pairs.runs(active)
+    cells = operator.pairs.cells[active[starts]]
+    boxes = (side.T for side in operator.grid.boxes(cells))
+    before = reward_to_come.at_corners(t, *boxes).repeat(counts, axis=1)
+    return np.asarray(((corners + before).max(axis=0) >= threshold) & (corners[0] > PRESENT))
 
 
-def _places(prints: list[Footprints], count: int) -> tuple[Index, Index]:
-    """For every pair the number of its group of footprints, and its place there."""
-    group, place = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-    for number, part in enumerate(prints):
-        group[part.members] = number
-        place[part.members] = np.arange(len(part.members))
-    return group, place
-
-
-def _chunks(members: Index) -> Iterator[Index]:
-    for start in range(0, len(members), CHUNK):
-        yield members[start : start + CHUNK]
+def _node_values(pairs: Pairs, active: Index, corners: Array) -> NodeValues:
+    """The maximum over the active pairs of each cell, then over the cells at each node."""
+    if not len(active):
+        return NodeValues(pairs.grid, np.zeros(0, dtype=np.int64), np.zeros(0))
+    starts, _ = pairs.runs(active)
+    cells = pairs.cells[active[starts]]
+    return NodeValues.corner_maxima(pairs.grid, cells, np.maximum.reduceat(corners, starts, axis=1))

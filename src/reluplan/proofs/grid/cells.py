@@ -19,6 +19,12 @@ ABSENT = -1e300
 PRESENT = -1e100
 """Values above this are real ones; interpolation between absent and real nodes stays far below."""
 
+FLAT = 1e-9
+"""Width, relative to its place, of the one cell along a state that cannot vary: a cell needs two different lines."""
+
+ROUNDED_CELL = 1e-6
+"""Of a cell's width: an interval this little longer than some cells is not given one more."""
+
 
 @dataclass(frozen=True, eq=False)
 class Grid:
@@ -36,20 +42,29 @@ class Grid:
     def dimension(self) -> int:
         return len(self.lines)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of nodes along each state."""
+        return tuple(len(line) for line in self.lines)
+
+    @property
+    def ends(self) -> tuple[Array, Array]:
+        """The first and the last line of each state, (n,) each."""
+        return np.array([line[0] for line in self.lines]), np.array([line[-1] for line in self.lines])
+
     @cached_property
     def strides(self) -> Index:
         """Flat node number = indices @ strides."""
-        counts = [len(line) for line in self.lines]
-        return np.array([int(np.prod(counts[i + 1 :])) for i in range(len(counts))], dtype=np.int64)
+        return np.array([int(np.prod(self.shape[i + 1 :])) for i in range(self.dimension)], dtype=np.int64)
 
     @property
     def node_count(self) -> int:
-        return int(np.prod([len(line) for line in self.lines]))
+        return int(np.prod(self.shape))
 
     @property
     def cells(self) -> Index:
         """Every cell, (C, n)."""
-        return np.indices([len(line) - 1 for line in self.lines]).reshape(self.dimension, -1).T.copy()
+        return np.indices([count - 1 for count in self.shape]).reshape(self.dimension, -1).T.copy()
 
     @property
     def nodes(self) -> Array:
@@ -73,7 +88,8 @@ class Grid:
 
     def cover(self, lower: Array, upper: Array) -> tuple[Index, Index]:
         """First cell and number of cells, (B, n) each, that cover boxes inside the grid."""
-        first, count = np.empty(lower.shape, dtype=np.int64), np.empty(lower.shape, dtype=np.int64)
+        first = np.empty(lower.shape, dtype=np.int64)
+        count = np.empty(lower.shape, dtype=np.int64)
         for i, line in enumerate(self.lines):
             first[:, i] = np.clip(np.searchsorted(line, lower[:, i], "right") - 1, 0, len(line) - 2)
             last = np.clip(np.searchsorted(line, upper[:, i], "left"), first[:, i] + 1, len(line) - 1)
@@ -85,13 +101,23 @@ class Grid:
         return Grid(tuple(np.sort(np.concatenate([line, 0.5 * (line[1:] + line[:-1])])) for line in self.lines))
 
 
+def corner_values(slope: Array, offset: Array, lower: Array, upper: Array) -> Array:
+    """slope · s + offset at the corners of boxes, (2^n, B), the last state varying fastest as in `corner_steps`."""
+    values = offset[None]
+    for i in range(len(slope)):
+        ends = np.stack([slope[i] * lower[i], slope[i] * upper[i]])
+        values = (values[:, None] + ends).reshape(2 * len(values), len(offset))
+    return values
+
+
 def _even_lines(lower: float, upper: float, count: int, breakpoints: Array) -> Array:
     if not lower < upper:
-        upper = lower + max(1e-9, 1e-9 * abs(lower))
+        upper = lower + max(FLAT, FLAT * abs(lower))
     width = (upper - lower) / count
     inside = breakpoints[(breakpoints > lower) & (breakpoints < upper)]
     knots = np.concatenate([[lower], inside, [upper]])
-    parts = [
-        np.linspace(a, b, max(1, int(np.ceil((b - a) / width - 1e-6))) + 1)[:-1] for a, b in pairwise(knots.tolist())
-    ]
+    parts = []
+    for a, b in pairwise(knots.tolist()):
+        cells = max(1, int(np.ceil((b - a) / width - ROUNDED_CELL)))
+        parts.append(np.linspace(a, b, cells + 1)[:-1])
     return np.append(np.concatenate(parts), upper)

@@ -3,103 +3,158 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.proofs.grid.backward import ROUNDOFF, Backward, Values
-from reluplan.proofs.grid.majorant import Footprints, planes_above
-from reluplan.proofs.grid.pace import Pace
-from reluplan.proofs.grid.pairs import Pairs, combined_rows, maximise_actions
-from reluplan.proofs.grid.planes import Planes
+from reluplan.bounds.boxes import BetterPlanBounds
+from reluplan.proofs.grid.backward import BackwardSweep
+from reluplan.proofs.grid.bellman import ROUNDOFF, BellmanOperator, Job
+from reluplan.proofs.grid.majorant import planes_above
+from reluplan.proofs.grid.pairs import Pairs, StepsInUse
+from reluplan.proofs.grid.reward_to_come import RewardToCome
+from reluplan.proofs.grid.timed_pool import OutOfTime
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
+Box = tuple[Array, Array]
+
+GAIN_ROUNDINGS = 256
+"""More than the number of roundings in a pair's gain, each of at most an ulp of its terms."""
 
 
-class Forward:
+@dataclass(frozen=True, eq=False)
+class ForwardSweep:
+    """reward_to_come: F of all steps. used: the pairs, with the steps at which they are still in use. margin: the
+    rounding error of the backward sweep and of this one. boxes: (lower, upper) around the states and actions (n + m,)
+    of the pairs in use at each step that the sweep came to. complete: whether these are all steps; the rest is of no
+    use if not."""
+
+    reward_to_come: RewardToCome
+    used: Pairs
+    margin: float
+    boxes: tuple[Box, ...] = ()
+    complete: bool = True
+
+
+def forward_sweep(backward: BackwardSweep, used: Pairs, slopes: Array, threshold: float, start: Box) -> ForwardSweep:
     """F_1 = 0 over the start box, and offset_{t+1,k} = max over the pairs in use at t of F_t + R − λ_k · s'.
 
     That is at most max over the cell of F_t(s) − λ_k · s, plus the pair's gain, which no step changes:
     gain_k = max over the pair of λ_k · (s − s') + R. The first of the two is at most offset_{t,k}, and at most what
-    the plane says that is lowest in the middle of the cell. Pairs with F_t + R + V_{t+1} below the incumbent are no
-    longer in use. values: V_1 .. V_{H+1} of the backward sweep. boxes: (lower, upper) around the states and actions
-    (n + m,) of the pairs in use at each step so far.
+    the plane says that is lowest in the middle of the cell. Pairs with F_t + R + V_{t+1} below the threshold are no
+    longer in use. slopes: λ (K, n).
     """
+    gains = _Gains(backward.operator, slopes)
+    steps = StepsInUse.never(len(used))
+    to_come = RewardToCome(slopes, np.full((backward.end + 1, len(slopes)), -np.inf))
+    to_come.offsets[0] = -np.minimum(slopes * start[0], slopes * start[1]).sum(axis=1)
+    boxes: list[Box] = []
+    margin = backward.margin
+    complete = True
+    try:
+        for t in range(backward.end):
+            active, relative, rounding = _in_use(backward, used, to_come, threshold, t)
+            margin += rounding
+            steps.note(active, t)
+            boxes.append(_box(used, active))
+            to_come.offsets[t + 1] = (relative + gains.of(active)).max(axis=1, initial=-np.inf)
+    except OutOfTime:
+        complete = False
+    return ForwardSweep(to_come, used.within(steps.first, steps.last), margin, tuple(boxes), complete)
 
-    def __init__(self, backward: Backward, used: Pairs, values: Sequence[Values], slopes: Array) -> None:
-        self.backward, self.used, self.values, self.slopes = backward, used, values, slopes
-        self.boxes: list[tuple[Array, Array]] = []
-        self.first = np.full(len(used), np.iinfo(np.int64).max)
-        self.last = np.full(len(used), -1)
-        self._gains = np.empty((len(slopes), len(used)))
-        self._has_gain = np.zeros(len(used), dtype=bool)
 
-    def sweep(self, start: tuple[Array, Array], pace: Pace) -> tuple[Planes, Pairs]:
-        """The planes, and the pairs with the steps at which they are still in use."""
-        horizon = len(self.values) - 1
-        planes = Planes(self.slopes, np.full((horizon + 1, len(self.slopes)), -np.inf))
-        planes.offsets[0] = -np.minimum(self.slopes * start[0], self.slopes * start[1]).sum(axis=1)
-        for t in range(horizon):
-            planes.offsets[t + 1] = self._step(t, planes, pace)
-        return planes, self.used.within(self.first, self.last)
+def tightened(bounds: BetterPlanBounds, boxes: Sequence[Box]) -> BetterPlanBounds:
+    """The bounds, intersected with boxes of states and actions (n + m,) from the first step on."""
+    if not boxes:
+        return bounds
+    steps, n = len(boxes), bounds.state_lower.shape[1]
+    lower, upper = (np.array(side) for side in zip(*boxes, strict=True))
+    return replace(
+        bounds,
+        state_lower=_with_first(bounds.state_lower, np.maximum(bounds.state_lower[:steps], lower[:, :n])),
+        state_upper=_with_first(bounds.state_upper, np.minimum(bounds.state_upper[:steps], upper[:, :n])),
+        action_lower=_with_first(bounds.action_lower, np.maximum(bounds.action_lower[:steps], lower[:, n:])),
+        action_upper=_with_first(bounds.action_upper, np.minimum(bounds.action_upper[:steps], upper[:, n:])),
+    )
 
-    def _step(self, t: int, planes: Planes, pace: Pace) -> Array:
-        active, before, relative = self._possible(t, planes)
-        corners = self.backward.corners(t, active, self.values[t + 1], pace)
-        kept = (corners + before).max(axis=0) >= self.backward.incumbent
-        active, relative = active[kept], relative[:, kept]
-        self.first[active], self.last[active] = np.minimum(self.first[active], t), np.maximum(self.last[active], t)
-        self.boxes.append(self._box(active))
-        self._compute_gains(active, pace)
-        return np.asarray((relative + self._gains[:, active]).max(axis=1, initial=-np.inf))
 
-    def _box(self, pairs: Index) -> tuple[Array, Array]:
-        """The smallest box around some pairs; lower > upper if there are none."""
-        lower, upper = self.used.grid.boxes(self.used.cells[pairs])
-        low, high = np.hstack([lower, self.used.action_lower[pairs]]), np.hstack([upper, self.used.action_upper[pairs]])
-        return low.min(axis=0, initial=np.inf), high.max(axis=0, initial=-np.inf)
+def _with_first(array: Array, first: Array) -> Array:
+    """The array with its first rows replaced."""
+    return np.concatenate([first, array[len(first) :]])
 
-    def _possible(self, t: int, planes: Planes) -> tuple[Index, Array, Array]:
-        """The pairs whose cells have F_t + V_t at least the incumbent, F_t at their corners, and F_t − λ_k · s."""
-        active = self.used.active(t)
-        grid = self.used.grid
-        starts, counts = self.used.runs(active)
-        cells = self.used.cells[active[starts]]
-        lower, upper = (side.T for side in grid.boxes(cells))
-        before = planes.at_corners(t, lower, upper)
-        values = self.values[t].spread(grid.node_count)[grid.corner_nodes(cells)].T
-        possible = ((before + values).max(axis=0) >= self.backward.incumbent).repeat(counts)
-        relative = planes.relative(t, lower, upper)
-        cell = np.repeat(np.arange(len(cells)), counts)[possible]
-        return active[possible], before[:, cell], relative[:, cell]
 
-    def _compute_gains(self, pairs: Index, pace: Pace) -> None:
-        """Gains of pairs that are needed for the first time."""
-        new = pairs[~self._has_gain[pairs]]
-        self._has_gain[new] = True
+def _in_use(
+    backward: BackwardSweep, used: Pairs, to_come: RewardToCome, threshold: float, t: int
+) -> tuple[Index, Array, float]:
+    """The pairs with F_t + R + V_{t+1} at least the threshold, F_t − λ_k · s over each, and the rounding error."""
+    active, before, relative = _possible(backward, used, to_come, threshold, t)
+    corners, rounding = backward.operator.corners(t, active, backward.values[t + 1])
+    kept = (corners + before).max(axis=0) >= threshold
+    return active[kept], relative[:, kept], rounding
 
-        def fill(work: tuple[Footprints, Index, Index]) -> None:
-            prints, members, pair = work
-            self._gains[:, pair] = _gains(self.backward, prints, members, self.slopes)
 
-        for _ in pace.map(fill, self.backward.groups_of(new)):
+def _possible(
+    backward: BackwardSweep, used: Pairs, to_come: RewardToCome, threshold: float, t: int
+) -> tuple[Index, Array, Array]:
+    """The pairs whose cells have F_t + V_t at least the threshold, F_t at their corners, and F_t − λ_k · s."""
+    active = used.active(t)
+    starts, counts = used.runs(active)
+    cells = used.cells[active[starts]]
+    lower, upper = (side.T for side in used.grid.boxes(cells))
+    before = to_come.at_corners(t, lower, upper)
+    values = backward.values[t].at_corners(cells).T
+    possible = ((before + values).max(axis=0) >= threshold).repeat(counts)
+    relative = to_come.relative(t, lower, upper)
+    cell = np.repeat(np.arange(len(cells)), counts)[possible]
+    return active[possible], before[:, cell], relative[:, cell]
+
+
+def _box(pairs: Pairs, chosen: Index) -> Box:
+    """The smallest box around the states and actions of some pairs; lower > upper if there are none."""
+    lower, upper = pairs.grid.boxes(pairs.cells[chosen])
+    low = np.hstack([lower, pairs.action_lower[chosen]])
+    high = np.hstack([upper, pairs.action_upper[chosen]])
+    return low.min(axis=0, initial=np.inf), high.max(axis=0, initial=-np.inf)
+
+
+class _Gains:
+    """The gains of pairs, computed when they are needed for the first time."""
+
+    def __init__(self, operator: BellmanOperator, slopes: Array) -> None:
+        self._operator = operator
+        self._slopes = slopes
+        self._gains = np.empty((len(slopes), len(operator.pairs)))
+        self._known = np.zeros(len(operator.pairs), dtype=bool)
+
+    def of(self, pairs: Index) -> Array:
+        """(K, B), rounded up."""
+        new = pairs[~self._known[pairs]]
+        self._known[new] = True
+        for _ in self._operator.pool.map(self._fill, self._operator.jobs(new)):
             pass
+        return self._gains[:, pairs]
+
+    def _fill(self, job: Job) -> None:
+        self._gains[:, job.pairs] = _gains(self._operator, job, self._slopes)
 
 
-def _gains(backward: Backward, prints: Footprints, chosen: Index, slopes: Array) -> Array:
-    """max over cell and action box of λ · s − λ · s' + R for every plane λ, (K, B), rounded up."""
-    bounds, pair = backward.bounds, prints.members[chosen]
-    slope, height, _ = planes_above(prints, chosen, backward.node_rewards)
-    height = height - (slope * prints.centres[:, chosen]).sum(axis=0)
-    lower, upper = (side[:, pair] for side in bounds.cell_boxes)
+def _gains(operator: BellmanOperator, job: Job, slopes: Array) -> Array:
+    """max over cell and action box of λ · s − λ · s' + R for every slope λ, (K, B), rounded up."""
+    bounds, pairs = operator.bounds, job.pairs
+    share = operator.settings.own_slope_share
+    slope, height, _ = planes_above(job.stencils, job.members, operator.node_rewards, share)
+    height = height - (slope * job.stencils.centres[:, job.members]).sum(axis=0)
+    lower, upper = (side[:, pairs] for side in bounds.cell_boxes)
     reach = 1.0 + np.maximum(np.abs(lower), np.abs(upper)).max(axis=0)
-    gains = np.empty((len(slopes), len(pair)))
+    gains = np.empty((len(slopes), len(pairs)))
     for k, plane in enumerate(slopes):
-        row = combined_rows(bounds, pair, slope - plane[:, None])
+        row = bounds.combined_rows(pairs, slope - plane[:, None])
         row[: len(plane)] += plane[:, None]
         row[-1] += height
-        on_states, offset = maximise_actions(bounds, pair, row)
+        on_states, offset = bounds.maximise_actions(pairs, row)
         size = np.abs(offset) + np.abs(height) + (np.abs(slope) + np.abs(plane)[:, None]).sum(axis=0) * reach
-        gains[k] = offset + np.maximum(on_states * lower, on_states * upper).sum(axis=0) + 256 * ROUNDOFF * size
+        largest = offset + np.maximum(on_states * lower, on_states * upper).sum(axis=0)
+        gains[k] = largest + GAIN_ROUNDINGS * ROUNDOFF * size
     return gains

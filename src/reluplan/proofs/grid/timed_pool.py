@@ -1,4 +1,4 @@
-"""Time and threads of the grid's sweeps."""
+"""Threads that stop at a deadline."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Job = TypeVar("Job")
 Outcome = TypeVar("Outcome")
 
 
-class OutOfTime(Exception):  # noqa: N818 (the expected end of a search, not an error)
+class OutOfTime(Exception):  # noqa: N818 (the expected end of the refinement, not an error)
     """The deadline has passed."""
 
 
 @dataclass(frozen=True)
-class Pace:
+class TimedPool:
     """Until when (of clock.now) to work, and on which threads; numpy lets several run at once."""
 
     deadline: float
-    pool: ThreadPoolExecutor | None = None
+    threads: ThreadPoolExecutor | None = None
 
     def check(self) -> None:
         """Raise OutOfTime after the deadline."""
@@ -36,4 +36,4 @@ class Pace:
             self.check()
             return function(job)
 
-        return map(unless_late, jobs) if self.pool is None else self.pool.map(unless_late, jobs)
+        return map(unless_late, jobs) if self.threads is None else self.threads.map(unless_late, jobs)

@@ -1,0 +1,159 @@
+"""The Bellman operator over the pairs of one grid, bounded from above."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan.proofs.grid.cells import ABSENT, PRESENT, Grid, corner_values
+from reluplan.proofs.grid.coarse_slopes import CoarseSlopes
+from reluplan.proofs.grid.majorant import planes_above
+from reluplan.proofs.grid.node_values import NodeValues
+from reluplan.proofs.grid.pair_bounds import PairBounds
+from reluplan.proofs.grid.pairs import Pairs
+from reluplan.proofs.grid.settings import GridSettings
+from reluplan.proofs.grid.stencils import Stencils, make_stencils
+from reluplan.proofs.grid.timed_pool import TimedPool
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+ROUNDOFF = 2.0**-52
+
+STEP_ROUNDINGS = 64
+"""More than the number of roundings between two steps' values, in each of which the largest term may lose an ulp."""
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A chunk of pairs with stencils of one shape: their places in the list that is worked on, the stencils, their
+    places there, and the pairs."""
+
+    places: Index
+    stencils: Stencils
+    members: Index
+    pairs: Index
+
+
+@dataclass(frozen=True, eq=False)
+class BellmanOperator:
+    """For each pair an affine function of s above max over its actions of R(s, a, s') + V(s').
+
+    Over each pair the function W = node_reward + V is majorised on the image by a plane, s' is replaced by its affine
+    bounds (the sign of the slope says which), and the action takes the vertex of its box that is best for the plane.
+    That leaves an affine function of s.
+
+    node_rewards: over all nodes of the grid; to compute them took `node_seconds`.
+    reachable: boxes of the states at every step, (H + 1, n) each.
+    """
+
+    bounds: PairBounds
+    node_rewards: Array
+    node_seconds: float
+    reachable: tuple[Array, Array]
+    coarse_slopes: CoarseSlopes | None
+    pool: TimedPool
+    settings: GridSettings
+
+    @property
+    def pairs(self) -> Pairs:
+        return self.bounds.pairs
+
+    @property
+    def grid(self) -> Grid:
+        return self.bounds.pairs.grid
+
+    def corners(self, t: int, active: Index, after: NodeValues) -> tuple[Array, float]:
+        """The affine functions of some pairs for V = V_{t+1} at the corners of their cells, (2^n, B), and the rounding
+        error of the values."""
+        target = self.node_rewards + after.spread()
+        corners = np.full((2**self.grid.dimension, len(active)), ABSENT)
+        slopes = None if self.coarse_slopes is None else self.coarse_slopes.at_step(t)
+
+        def fill(job: Job) -> float:
+            corners[:, job.places], steepest = self._pair_values(job, target, slopes)
+            return steepest
+
+        steepest = max(self.pool.map(fill, self._jobs_at(t, active)), default=0.0)
+        return corners, self._rounding(target, steepest)
+
+    def jobs(self, pairs: Index) -> Iterator[Job]:
+        """Chunks of pairs, with the stencils of their whole images."""
+        return self._whole_images(pairs, self._group_and_member[0][pairs])
+
+    def _whole_images(self, pairs: Index, group: Index) -> Iterator[Job]:
+        """Chunks of the pairs that have a group of stencils (not −1)."""
+        member = self._group_and_member[1]
+        for number, stencils in enumerate(self._stencils):
+            for part in self._chunks(np.flatnonzero(group == number)):
+                yield Job(part, stencils, member[pairs[part]], pairs[part])
+
+    def _jobs_at(self, t: int, active: Index) -> Iterator[Job]:
+        """Chunks of pairs at one step.
+
+        Images that reach beyond the box of states at t + 1 are cut off there, where values are extrapolated.
+        """
+        bottom, top = (side[t + 1][:, None] for side in self.reachable)
+        low, high = self.bounds.image_lower[:, active], self.bounds.image_upper[:, active]
+        beyond = ((low < bottom) | (high > top)).any(axis=0)
+        empty = ((low > top) | (high < bottom)).any(axis=0)
+        yield from self._whole_images(active, np.where(beyond, -1, self._group_and_member[0][active]))
+        cut = np.flatnonzero(beyond & ~empty)
+        for stencils in make_stencils(self.grid, np.maximum(low[:, cut], bottom), np.minimum(high[:, cut], top)):
+            for part in self._chunks(np.arange(len(stencils))):
+                places = cut[stencils.members[part]]
+                yield Job(places, stencils, part, active[places])
+
+    def _pair_values(self, job: Job, target: Array, slopes: Array | None) -> tuple[Array, float]:
+        """The affine function of each pair at its cell's corners, (2^n, B), and the steepest slope used."""
+        coarse = None if slopes is None else slopes[:, self._coarse_cells[job.pairs]]
+        share = self.settings.own_slope_share
+        slope, height, highest = planes_above(job.stencils, job.members, target, share, coarse)
+        row = self.bounds.combined_rows(job.pairs, slope)
+        row[-1] += height - (slope * job.stencils.centres[:, job.members]).sum(axis=0)
+        lower, upper = (side[:, job.pairs] for side in self.bounds.cell_boxes)
+        values = corner_values(*self.bounds.maximise_actions(job.pairs, row), lower, upper)
+        present = highest > PRESENT
+        values[:, ~present] = ABSENT
+        return values, float(np.abs(slope[:, present]).max(initial=0.0))
+
+    def _rounding(self, target: Array, steepest: float) -> float:
+        """Above the rounding error of a step's values."""
+        present = target[target > PRESENT]
+        size = float(np.abs(present).max(initial=0.0)) + 4.0 * self.grid.dimension * steepest * self._magnitude
+        return STEP_ROUNDINGS * ROUNDOFF * size
+
+    def _chunks(self, members: Index) -> Iterator[Index]:
+        size = self.settings.chunk_pairs
+        for start in range(0, len(members), size):
+            yield members[start : start + size]
+
+    @cached_property
+    def _stencils(self) -> list[Stencils]:
+        """Of the images of all pairs."""
+        return make_stencils(self.grid, self.bounds.image_lower, self.bounds.image_upper)
+
+    @cached_property
+    def _group_and_member(self) -> tuple[Index, Index]:
+        """For every pair the number of its group of stencils, and its place there."""
+        group = np.zeros(len(self.pairs), dtype=np.int64)
+        member = np.zeros(len(self.pairs), dtype=np.int64)
+        for number, stencils in enumerate(self._stencils):
+            group[stencils.members] = number
+            member[stencils.members] = np.arange(len(stencils))
+        return group, member
+
+    @cached_property
+    def _coarse_cells(self) -> Index:
+        """For every pair the cell of the coarse grid in which the middle of its image is."""
+        assert self.coarse_slopes is not None
+        return self.coarse_slopes.locate(0.5 * (self.bounds.image_lower + self.bounds.image_upper))
+
+    @cached_property
+    def _magnitude(self) -> float:
+        """The largest state of the grid, in absolute value."""
+        return float(max(np.abs(line).max() for line in self.grid.lines))

@@ -1,0 +1,70 @@
+"""What one grid hands on to the next, and the first grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from reluplan.problem.tolerance import TOLERANCE
+from reluplan.proofs.grid.cells import Grid
+from reluplan.proofs.grid.coarse_slopes import CoarseSlopes
+from reluplan.proofs.grid.node_values import NodeValues
+from reluplan.proofs.grid.pairs import Pairs, all_pairs
+from reluplan.proofs.grid.reward_to_come import RewardToCome
+from reluplan.proofs.grid.task import GridTask
+
+
+@dataclass(frozen=True, eq=False)
+class GridState:
+    """Before a backward sweep.
+
+    pairs: of the grid to sweep over, with the steps at which a better plan may use them.
+    end: the number of steps to sweep through; those after it are frozen.
+    final: V after these steps, on the grid of the pairs. margin: its rounding error.
+    reward_to_come: F of the grid before; infinite at first.
+    coarse_slopes, coarser_values: slopes and V_1, V_2, .. of the grid before; none at first.
+    """
+
+    pairs: Pairs
+    end: int
+    final: NodeValues
+    margin: float
+    reward_to_come: RewardToCome
+    coarse_slopes: CoarseSlopes | None = None
+    coarser_values: tuple[NodeValues, ...] = ()
+
+
+def first_state(task: GridTask) -> GridState:
+    """Every cell of a coarse grid over all reachable states, at every step, with parts of the box of all actions."""
+    bounds, settings = task.bounds, task.settings
+    lower, upper = bounds.state_lower.min(axis=0), bounds.state_upper.max(axis=0)
+    count = settings.first_cells[len(lower) - 1]
+    grid = Grid.even(lower, upper, [count] * len(lower), task.model.breakpoints)
+    actions = bounds.action_lower.min(axis=0), bounds.action_upper.max(axis=0)
+    return GridState(
+        pairs=all_pairs(grid, *actions, settings.first_action_parts, bounds.horizon),
+        end=bounds.horizon,
+        final=_final_values(task, grid),
+        margin=0.0,
+        reward_to_come=RewardToCome.unknown(grid.dimension, bounds.horizon),
+    )
+
+
+def _final_values(task: GridTask, grid: Grid) -> NodeValues:
+    """V_{H+1} = 0 at the corners of cells that meet the last reachable box and may satisfy the goal.
+
+    A cell is left out only if it violates the goal by more than any accepted plan may.
+    """
+    layout, bounds = task.problem.layout, task.bounds
+    cells = grid.cells
+    lower, upper = grid.boxes(cells)
+    meets = ((lower <= bounds.state_upper[-1]) & (upper >= bounds.state_lower[-1])).all(axis=1)
+    low, high = np.zeros((2, len(cells), layout.width))
+    low[:, layout.states] = lower
+    high[:, layout.states] = upper
+    for constraint in task.problem.goal:
+        least, most = constraint.function.bounds(low, high)
+        meets &= (least <= TOLERANCE) & ((most >= -TOLERANCE) if constraint.equality else True)
+    nodes = np.unique(grid.corner_nodes(cells[meets]))
+    return NodeValues(grid, nodes, np.zeros(len(nodes)))
