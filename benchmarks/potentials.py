@@ -19,9 +19,11 @@ from reluplan.bounds.reachability import HorizonBounds, reachable_bounds
 from reluplan.encoding.unroll import Extension, unroll
 from reluplan.optimisation.solvers.base import SolveOptions
 from reluplan.optimisation.solvers.highs import HighsSolver
+from reluplan.potentials.algorithm1 import generate_potentials
 from reluplan.potentials.compute import compute_potentials
 from reluplan.potentials.domain import StepDomain, step_domain
-from reluplan.potentials.generate import PAPER_REGULARISER, Generation, PotentialSettings, generate_potentials
+from reluplan.potentials.generation import Generation
+from reluplan.potentials.settings import PAPER_REGULARISER, PotentialSettings
 from reluplan.potentials.strengthen import StrengtheningRows
 from reluplan.problem.problem import Problem
 
@@ -84,7 +86,7 @@ def compare_variants(name: str, problem: Problem, limit: float) -> None:
         found = compute_potentials(short, bounds, settings, per_step, began + limit)
         seconds, worked = time.monotonic() - began, time.process_time() - worked
         root = root_bound(short, bounds, StrengtheningRows(found.items))
-        state = "" if found.report["converged"] else " (limit)"
+        state = "" if found.report.converged else " (limit)"
         print(
             f"| {name} | {label} | {root:.4f} | {base - root:.4f} | {seconds:.1f}{state} | {worked:.1f} |", flush=True
         )

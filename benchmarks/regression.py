@@ -31,8 +31,9 @@ from reluplan.encoding.unroll import unroll
 from reluplan.optimisation.solvers.base import SolveOptions
 from reluplan.optimisation.solvers.highs import HighsSolver
 from reluplan.optimisation.workers.pool import WorkerPool
+from reluplan.potentials.algorithm1 import generate_potentials
 from reluplan.potentials.domain import step_domain
-from reluplan.potentials.generate import PotentialSettings, generate_potentials
+from reluplan.potentials.settings import PotentialSettings
 from reluplan.problem.check import check
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory

@@ -30,8 +30,8 @@ from reluplan.optimisation.workers.pool import WorkerPool
 from reluplan.planning.planner import plan
 from reluplan.potentials.compute import compute_potentials
 from reluplan.potentials.domain import step_domain
-from reluplan.potentials.generate import PotentialSettings
-from reluplan.potentials.restrict import restrict_to_rewards
+from reluplan.potentials.reward_cutoff import tighten_by_reward_cutoff
+from reluplan.potentials.settings import PotentialSettings
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
@@ -234,13 +234,13 @@ def test_potentials_end_at_the_deadline_and_hold(work: WorkClock, limit: float) 
 
 
 @pytest.mark.parametrize("share", SHARES)
-def test_the_restriction_of_potentials_ends_at_the_deadline_and_holds(work: WorkClock, share: float) -> None:
+def test_the_reward_cutoff_of_potentials_ends_at_the_deadline_and_holds(work: WorkClock, share: float) -> None:
     """Afterwards: one iteration, and a step's model if it had begun."""
     problem = steering([16, 16], 3)
     domain = step_domain(problem, reachable_bounds(problem), 0, 2)
-    whole = full_work(lambda: restrict_to_rewards(domain, -3.0))
+    whole = full_work(lambda: tighten_by_reward_cutoff(domain, -3.0))
     deadline = work.now() + share * whole
-    found = restrict_to_rewards(domain, -3.0, deadline)
+    found = tighten_by_reward_cutoff(domain, -3.0, deadline)
     assert late(work, deadline) <= 1500 * problem.dynamics.operations
     assert found is not None
     for plan_found in feasible_plans(problem):

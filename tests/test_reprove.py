@@ -17,9 +17,9 @@ from reluplan.errors import InputError
 from reluplan.planning.planner import plan
 from reluplan.potentials.compute import compute_potentials, reward_potentials
 from reluplan.potentials.domain import step_domain
-from reluplan.potentials.generate import PotentialSettings
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.potentials.reprove import reprove
+from reluplan.potentials.settings import PotentialSettings
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem

@@ -20,8 +20,8 @@ from reluplan.planning.potentials import plan_with_potentials
 from reluplan.planning.result import PlanResult, summarise
 from reluplan.planning.run import Clock, Event, Run
 from reluplan.planning.whole_model import build_whole_model
-from reluplan.potentials.generate import require_interval_count
 from reluplan.potentials.potential_set import PotentialSet
+from reluplan.potentials.settings import require_interval_count
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
 

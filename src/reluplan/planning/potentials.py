@@ -8,10 +8,11 @@ from reluplan.planning.bounding import bound_steps, refine_steps
 from reluplan.planning.options import PlanOptions
 from reluplan.planning.run import Run
 from reluplan.planning.whole_model import solve_whole_model
-from reluplan.potentials.compute import compute_potentials, tell_rounds
-from reluplan.potentials.generate import PotentialSettings
+from reluplan.potentials.compute import compute_potentials
+from reluplan.potentials.generation import tell_rounds
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.potentials.reprove import reprove
+from reluplan.potentials.settings import PotentialSettings
 
 POTENTIALS_SHARE = 0.3
 """At most this share of the time that is left after the bounds goes into reward potentials."""
@@ -53,6 +54,6 @@ def _compute_potentials(run: Run, bounds: HorizonBounds, options: PlanOptions) -
     deadline = run.clock.deadline(POTENTIALS_SHARE)
     potentials = compute_potentials(run.problem, bounds, settings, per_step, deadline, tell_rounds(run.tell))
     run.tell(potentials.summary())
-    if potentials.report["interrupted"]:
+    if potentials.report.interrupted:
         raise KeyboardInterrupt
     return potentials

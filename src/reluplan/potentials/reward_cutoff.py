@@ -1,4 +1,4 @@
-"""Steps that cannot violate potentials are left out of the subproblem."""
+"""Bound tightening by a reward cutoff: steps that cannot violate potentials are left out of the subproblem."""
 
 from __future__ import annotations
 
@@ -21,36 +21,38 @@ from reluplan.optimisation.model import Index, ModelBuilder
 from reluplan.optimisation.persistent_lp import PersistentLp
 from reluplan.optimisation.piecewise_rows import LinearForm
 from reluplan.potentials.domain import StepDomain
+from reluplan.potentials.settings import DEFAULT_SETTINGS
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem
 
 Array = NDArray[np.float64]
 
-ROUNDS = 3
 
-
-def restrict_to_rewards(domain: StepDomain, floor: float, deadline: float = math.inf) -> StepDomain | None:
-    """The steps of a domain with R >= floor, in boxes as tight as the time allows; None if there are none.
+def tighten_by_reward_cutoff(
+    domain: StepDomain, cutoff: float, deadline: float = math.inf, rounds: int = DEFAULT_SETTINGS.cutoff_rounds
+) -> StepDomain | None:
+    """The steps of a domain with R >= cutoff, in boxes as tight as the time allows; None if there are none.
 
     The master's solutions are v = (Aᵀμ − w)/(2λ) with μ >= 0 and A >= 0, so v >= −w/(2λ) in every round: a step whose
     reward is at most the smallest φ that this allows violates none of them. Where bad steps are very bad (20,000 a
     degree), what is left is a small part of the domain, with far fewer patterns and tighter big-Ms. That this pays
     rests on the master; that it is sound does not: `Subproblem.violated` bounds the steps that are left out for any
-    values, and the domain that is returned says that it is not the whole one. deadline: of clock.now.
+    values, and the domain that is returned says that it is not the whole one. deadline: of clock.now. rounds: of
+    LPs over all variables, each with the bounds of the one before.
     """
     reward = domain.problem.reward
-    row = Constraint(PiecewiseLinear.constant_of(floor, reward.width) - reward, False, "reward >= floor")
+    row = Constraint(PiecewiseLinear.constant_of(cutoff, reward.width) - reward, False, "reward >= cutoff")
     problem = dataclasses.replace(domain.problem, constraints=(*domain.problem.constraints, row))
     bounds = domain.bounds
     try:
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             if clock.now() >= deadline:
                 break
             bounds = _tighten(problem, bounds, deadline)
     except InfeasibleError:
         return None
-    return dataclasses.replace(domain, problem=problem, bounds=bounds, floor=max(floor, domain.floor))
+    return dataclasses.replace(domain, problem=problem, bounds=bounds, cutoff=max(cutoff, domain.cutoff))
 
 
 @dataclass(eq=False)
@@ -69,20 +71,20 @@ class _Forms:
 
 
 def _tighten(problem: Problem, bounds: HorizonBounds, deadline: float) -> HorizonBounds:
-    """LP bounds of inputs, next states and open neurons over the whole step model, its reward row included."""
+    """LP bounds of inputs, next states and unstable units over the whole step model, its reward row included."""
     forms = _Forms()
     plan_model = unroll(problem, bounds, extension=forms)
     lp = PersistentLp(plan_model.model)
 
-    def narrow(columns: Index, lower: Array, upper: Array) -> tuple[Array, Array]:
+    def tightened(columns: Index, lower: Array, upper: Array) -> tuple[Array, Array]:
         sides = zip(columns, lower, upper, strict=True)
         pairs = [_bounds(lp, np.array([c]), np.ones(1), lo, up, deadline) for c, lo, up in sides]
         return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
 
-    states = [narrow(plan_model.states[t], bounds.state_lower[t], bounds.state_upper[t]) for t in (0, 1)]
+    states = [tightened(plan_model.states[t], bounds.state_lower[t], bounds.state_upper[t]) for t in (0, 1)]
     states = [round_discrete(*box, problem.discrete_states) for box in states]
     discrete = np.array([v.is_discrete for v in problem.actions], dtype=bool)
-    actions = narrow(plan_model.actions[0], bounds.action_lower[0], bounds.action_upper[0])
+    actions = tightened(plan_model.actions[0], bounds.action_lower[0], bounds.action_upper[0])
     actions = round_discrete(*actions, discrete)
     units = _unit_bounds(problem, lp, forms.steps[0], bounds, deadline)
     return dataclasses.replace(
@@ -100,21 +102,24 @@ def _unit_bounds(
     problem: Problem, lp: PersistentLp, step: StepColumns, bounds: HorizonBounds, deadline: float
 ) -> tuple[Array, Array]:
     network = problem.dynamics
-    lower, upper = bounds.unit_lower[0].copy(), bounds.unit_upper[0].copy()
+    lower = bounds.unit_lower[0].copy()
+    upper = bounds.unit_upper[0].copy()
     values = np.vstack([np.eye(network.input_count, len(step.base)), step.unit_matrix])
     offsets = np.concatenate([np.zeros(network.input_count), step.unit_offset])
     for layer, units in zip(network.hidden, network.unit_slices, strict=True):
         if clock.now() > deadline:
             break
         width = layer.weights.shape[1]
-        matrix, offset = layer.weights @ values[:width], layer.weights @ offsets[:width] + layer.bias
+        matrix = layer.weights @ values[:width]
+        offset = layer.weights @ offsets[:width] + layer.bias
         for at in range(units.start, units.stop):
             if lower[at] < 0.0 < upper[at]:
                 row, constant = matrix[at - units.start], offset[at - units.start]
                 used = np.flatnonzero(row)
                 low, high = lower[at] - constant, upper[at] - constant
                 low, high = _bounds(lp, step.base[used], row[used], low, high, deadline)
-                lower[at], upper[at] = max(lower[at], low + constant), min(upper[at], high + constant)
+                lower[at] = max(lower[at], low + constant)
+                upper[at] = min(upper[at], high + constant)
     return lower, upper
 
 
@@ -124,6 +129,7 @@ def _bounds(
     """The LP's bounds of values · x[columns], rounded outward, where they are tighter than known ones."""
     if clock.now() > deadline:
         return low, high
-    least, most = -lp.maximum(columns, -values, deadline), lp.maximum(columns, values, deadline)
+    least = -lp.maximum(columns, -values, deadline)
+    most = lp.maximum(columns, values, deadline)
     outward = round_outward(np.array(least), np.array(most))
     return max(low, float(outward[0])), min(high, float(outward[1]))
