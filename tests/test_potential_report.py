@@ -150,6 +150,9 @@ class TestSettings:
         families = FamilySettings(objectives=("mean",), separated_sets=2)
         assert len(potentials_with(PotentialSettings(1, family="several", samples=100, families=families)).items) == 1
         assert len(potentials_with(PotentialSettings(1, family="lp", samples=100, families=families)).items) == 2
+        for empty in ({"objectives": ()}, {"separated_sets": 0}, {"lp_horizon": 0}):
+            with pytest.raises(InputError, match="at least one"):
+                dataclasses.replace(families, **empty)
 
 
 @pytest.mark.parametrize("module", ["settings", "report", "compute"])

@@ -101,6 +101,10 @@ class FamilySettings:
     separated_sets: int = 6
     lp_horizon: int = 8
 
+    def __post_init__(self) -> None:
+        if not self.objectives or self.separated_sets < 1 or self.lp_horizon < 1:
+            raise InputError("a family of potentials has at least one objective, one set and one step")
+
 
 @dataclass(frozen=True)
 class ReproofSettings:
