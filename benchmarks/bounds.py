@@ -22,8 +22,8 @@ from reluplan.optimisation.solvers.base import SolveOptions
 from reluplan.optimisation.solvers.highs import HighsSolver
 from reluplan.optimisation.workers.pool import WorkerPool
 from reluplan.problem.problem import Problem
-from reluplan.tightening.obbt_milp import sharpen
-from reluplan.tightening.propagation import sweep
+from reluplan.tightening.obbt_milp import tighten_by_milp
+from reluplan.tightening.propagation import propagate
 
 SHORT = {"reservoir_3": 6, "reservoir_4": 4, "hvac_3": 5, "navigation_8x8": 15, "navigation_10x10": 15}
 EXAMPLES = {"navigation/navigation_8": 15, "navigation/navigation_10": 20, "tanks": 12}
@@ -41,9 +41,9 @@ def levels(problem: Problem, pool: WorkerPool, seconds: float) -> Iterator[tuple
     """The bounds after each level."""
     bounds = reachable_bounds(problem)
     yield "forward", bounds
-    bounds = sweep(problem, bounds)
-    yield "sweeps", bounds
-    yield "MILPs", sharpen(problem, bounds, pool, time.monotonic() + seconds)
+    bounds = propagate(problem, bounds)
+    yield "propagation", bounds
+    yield "MILPs", tighten_by_milp(problem, bounds, pool, time.monotonic() + seconds)
 
 
 def main() -> None:

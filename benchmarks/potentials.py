@@ -16,13 +16,15 @@ from pathlib import Path
 from instances import load_instances
 
 from reluplan.bounds.boxes import HorizonBounds
-from reluplan.bounds.reachability import reachable_bounds
+from reluplan.bounds.reachability import forward_bounds
 from reluplan.encoding.unroll import Extension, unroll
 from reluplan.optimisation.solvers.base import SolveOptions
 from reluplan.optimisation.solvers.highs import HighsSolver
+from reluplan.potentials.algorithm1 import generate_potentials
 from reluplan.potentials.compute import compute_potentials
 from reluplan.potentials.domain import StepDomain, step_domain
-from reluplan.potentials.generate import PAPER_REGULARISER, Generation, PotentialSettings, generate_potentials
+from reluplan.potentials.generation import Generation
+from reluplan.potentials.settings import PAPER_REGULARISER, PotentialSettings
 from reluplan.potentials.strengthen import StrengtheningRows
 from reluplan.problem.problem import Problem
 
@@ -36,7 +38,7 @@ def root_bound(problem: Problem, bounds: HorizonBounds, extension: Extension | N
 
 def measure(name: str, problem: Problem, interval_count: int, paper_limit: float) -> str:
     """One row of the table."""
-    bounds = reachable_bounds(problem)
+    bounds = forward_bounds(problem)
     domain = step_domain(problem, bounds, 0, problem.horizon - 1)
     fast, seconds = _generate(domain, PotentialSettings(interval_count), 600.0)
     paper = "-"
@@ -46,7 +48,7 @@ def measure(name: str, problem: Problem, interval_count: int, paper_limit: float
             f"{slow_seconds:.0f}" if slow.converged else f">{slow_seconds:.0f} (D = {slow.potentials.proof_bound:.3g})"
         )
     short = problem.with_horizon(8)
-    short_bounds = reachable_bounds(short)
+    short_bounds = forward_bounds(short)
     rows = StrengtheningRows([fast.potentials])
     return (
         f"| {name} | {interval_count} | {fast.potentials.features.unit_count} | {fast.cut_count} | {fast.milp_count} "
@@ -77,7 +79,7 @@ VARIANTS: dict[str, tuple[PotentialSettings, bool]] = {
 def compare_variants(name: str, problem: Problem, limit: float) -> None:
     """A row for each kind of potentials, computed for 8 steps as a plan of this length needs them."""
     short = problem.with_horizon(8)
-    bounds = reachable_bounds(short)
+    bounds = forward_bounds(short)
     base = root_bound(short, bounds, None)
     print(f"| {name} | none | {base:.4f} | | | |", flush=True)
     for label, (settings, per_step) in VARIANTS.items():
@@ -85,7 +87,7 @@ def compare_variants(name: str, problem: Problem, limit: float) -> None:
         found = compute_potentials(short, bounds, settings, per_step, began + limit)
         seconds, worked = time.monotonic() - began, time.process_time() - worked
         root = root_bound(short, bounds, StrengtheningRows(found.items))
-        state = "" if found.report["converged"] else " (limit)"
+        state = "" if found.report.converged else " (limit)"
         print(
             f"| {name} | {label} | {root:.4f} | {base - root:.4f} | {seconds:.1f}{state} | {worked:.1f} |", flush=True
         )

@@ -27,13 +27,14 @@ from instances import HORIZONS, load_instance
 
 from reluplan import clock
 from reluplan.bounds.boxes import HorizonBounds
-from reluplan.bounds.reachability import reachable_bounds
+from reluplan.bounds.reachability import forward_bounds, reachable_bounds
 from reluplan.encoding.unroll import unroll
 from reluplan.optimisation.solvers.base import SolveOptions
 from reluplan.optimisation.solvers.highs import HighsSolver
 from reluplan.optimisation.workers.pool import WorkerPool
+from reluplan.potentials.algorithm1 import generate_potentials
 from reluplan.potentials.domain import step_domain
-from reluplan.potentials.generate import PotentialSettings, generate_potentials
+from reluplan.potentials.settings import PotentialSettings
 from reluplan.problem.check import check
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
@@ -108,7 +109,7 @@ def root(problem: Problem) -> Record:
 def potentials(problem: Problem) -> Record:
     """Algorithm 1 for a few rounds."""
     settings = PotentialSettings(interval_count=2, samples=2_000, max_rounds=3)
-    domain = step_domain(problem, reachable_bounds(problem), 0, problem.horizon - 1)
+    domain = step_domain(problem, forward_bounds(problem), 0, problem.horizon - 1)
     found = generate_potentials(domain, settings)
     values = found.potentials.values
     return {"values": digest(values), "objective": exact(found.objective), "cuts": found.cut_count}

@@ -14,7 +14,7 @@ from scipy import sparse
 from brute_force import optimum
 from random_problems import random_problem
 from reluplan.bounds.boxes import tightened_for_better_plans
-from reluplan.bounds.reachability import reachable_bounds, reachable_within
+from reluplan.bounds.reachability import forward_bounds, reachable_bounds, reachable_within
 from reluplan.errors import InfeasibleError, NoBetterPlanError, NoPlanExistsError
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.optimisation.model import Model
@@ -29,8 +29,8 @@ from reluplan.planning.stages import STAGES
 from reluplan.planning.work import Work
 from reluplan.potentials.compute import compute_potentials, reward_potentials
 from reluplan.potentials.domain import step_domain
-from reluplan.potentials.generate import PotentialSettings
-from reluplan.potentials.restrict import restrict_to_rewards
+from reluplan.potentials.reward_cutoff import tighten_by_reward_cutoff
+from reluplan.potentials.settings import PotentialSettings
 from reluplan.potentials.subproblem import Subproblem
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
@@ -56,27 +56,27 @@ def bugs_folder(name: str) -> Path:
 
 
 @pytest.mark.parametrize("interval_count", [1, 2])
-def test_potentials_of_an_empty_restriction_hold(interval_count: int) -> None:
+def test_potentials_hold_where_no_step_passes_the_reward_cutoff(interval_count: int) -> None:
     """λ = 20 restricts the search to steps with R >= −1/20, of which the LP sees some and the MILP none."""
     settings = PotentialSettings(interval_count, regulariser=20.0)
-    domain = step_domain(rounded_problem(), reachable_bounds(rounded_problem()), 0, 0)
-    assert restrict_to_rewards(domain, -0.05) is not None
+    domain = step_domain(rounded_problem(), forward_bounds(rounded_problem()), 0, 0)
+    assert tighten_by_reward_cutoff(domain, -0.05) is not None
     (item,) = reward_potentials(rounded_problem(), settings=settings).items
     assert item.value(np.array([[-0.5, 0.7], [0.7, 0.1]])).min() >= -0.5
     assert item.proof_bound >= -1.0
 
 
 def test_steps_that_are_left_out_count_with_what_they_may_violate() -> None:
-    """Whatever the values are: far too small ones are violated by the steps that the restriction leaves out."""
-    domain = step_domain(rounded_problem(), reachable_bounds(rounded_problem()), 0, 0)
+    """Whatever the values are: far too small ones are violated by the steps that the reward cutoff leaves out."""
+    domain = step_domain(rounded_problem(), forward_bounds(rounded_problem()), 0, 0)
     features = domain.features(1)
-    restricted = restrict_to_rewards(domain, -0.05)
-    assert restricted is not None
+    tightened = tighten_by_reward_cutoff(domain, -0.05)
+    assert tightened is not None
     assert domain.is_whole
-    assert not restricted.is_whole
+    assert not tightened.is_whole
     values = np.array([[-7.0, -3.0], [-6.0, -6.0]])
     whole = Subproblem(domain, features).violated(values, 10.0, 1e-6, np.inf, 1)
-    part = Subproblem(restricted, features).violated(values, 10.0, 1e-6, np.inf, 1)
+    part = Subproblem(tightened, features).violated(values, 10.0, 1e-6, np.inf, 1)
     assert whole.dual_bound == pytest.approx(12.5, abs=1e-4)
     assert part.dual_bound == pytest.approx(-0.05 + 13.0)
 
@@ -261,5 +261,5 @@ def test_no_step_at_all_is_a_claim() -> None:
     row = dataclasses.replace(jumping_problem().constraints[0], function=PiecewiseLinear(np.array([0.0, 0, -1]), 5.0))
     problem = dataclasses.replace(jumping_problem(), constraints=(row,))
     with pytest.raises(NoPlanExistsError, match="no step satisfies") as claimed:
-        compute_potentials(problem, reachable_bounds(problem), PotentialSettings(1))
+        compute_potentials(problem, forward_bounds(problem), PotentialSettings(1))
     assert claimed.value.problem is problem

@@ -20,7 +20,7 @@ from random_problems import random_network
 from reluplan import clock
 from reluplan.bounds.boxes import HorizonBounds
 from reluplan.bounds.crown import crown_boxes
-from reluplan.bounds.reachability import reachable_bounds
+from reluplan.bounds.reachability import forward_bounds, reachable_bounds
 from reluplan.bounds.span import Span
 from reluplan.clock import WorkClock
 from reluplan.encoding.unroll import unroll
@@ -32,8 +32,8 @@ from reluplan.optimisation.workers.pool import WorkerPool
 from reluplan.planning.planner import plan
 from reluplan.potentials.compute import compute_potentials
 from reluplan.potentials.domain import step_domain
-from reluplan.potentials.generate import PotentialSettings
-from reluplan.potentials.restrict import restrict_to_rewards
+from reluplan.potentials.reward_cutoff import tighten_by_reward_cutoff
+from reluplan.potentials.settings import PotentialSettings
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
@@ -222,7 +222,7 @@ def test_a_model_that_cannot_be_ready_in_time_is_given_up_early(work: WorkClock,
 def test_potentials_end_at_the_deadline_and_hold(work: WorkClock, limit: float) -> None:
     """Afterwards: a batch of samples, or a step's model and the LP of a pattern."""
     problem = steering([16, 16], 4)
-    bounds = reachable_bounds(problem)
+    bounds = forward_bounds(problem)
     deadline = work.now() + limit
     found = compute_potentials(problem, bounds, PotentialSettings(2, max_rounds=2), True, deadline)
     assert late(work, deadline) <= 1.5 * clock.SAMPLE_WORK
@@ -236,13 +236,13 @@ def test_potentials_end_at_the_deadline_and_hold(work: WorkClock, limit: float) 
 
 
 @pytest.mark.parametrize("share", SHARES)
-def test_the_restriction_of_potentials_ends_at_the_deadline_and_holds(work: WorkClock, share: float) -> None:
+def test_the_reward_cutoff_of_potentials_ends_at_the_deadline_and_holds(work: WorkClock, share: float) -> None:
     """Afterwards: one iteration, and a step's model if it had begun."""
     problem = steering([16, 16], 3)
-    domain = step_domain(problem, reachable_bounds(problem), 0, 2)
-    whole = full_work(lambda: restrict_to_rewards(domain, -3.0))
+    domain = step_domain(problem, forward_bounds(problem), 0, 2)
+    whole = full_work(lambda: tighten_by_reward_cutoff(domain, -3.0))
     deadline = work.now() + share * whole
-    found = restrict_to_rewards(domain, -3.0, deadline)
+    found = tighten_by_reward_cutoff(domain, -3.0, deadline)
     assert late(work, deadline) <= 1500 * problem.dynamics.operations
     assert found is not None
     for plan_found in feasible_plans(problem):

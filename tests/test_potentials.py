@@ -15,20 +15,23 @@ from numpy.typing import NDArray
 
 from brute_force import Region, _pieces, _require, _round, optimum
 from random_problems import random_problem
-from reluplan.bounds.reachability import reachable_bounds
+from reluplan.bounds.reachability import forward_bounds
 from reluplan.encoding.unroll import unroll
 from reluplan.errors import InfeasibleError, InputError, NumericalError
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.optimisation.solvers.base import SolveOptions
 from reluplan.optimisation.solvers.highs import HighsSolver
 from reluplan.planning.planner import plan
+from reluplan.potentials.algorithm1 import generate_potentials
 from reluplan.potentials.compute import compute_potentials, reward_potentials
 from reluplan.potentials.domain import StepDomain, step_domain
 from reluplan.potentials.features import PatternFeatures
-from reluplan.potentials.generate import Objective, PotentialSettings, choose_settings, generate_potentials
+from reluplan.potentials.generation import Round
 from reluplan.potentials.master import solve_master
+from reluplan.potentials.potential_search import PotentialSearch
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.potentials.potentials import RewardPotentials
+from reluplan.potentials.settings import Objective, PotentialSettings, choose_settings
 from reluplan.potentials.strengthen import StrengtheningRows
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
@@ -44,7 +47,7 @@ def small_problem(seed: int, relus: int = 4, horizon: int = 2, auxiliary: bool =
 
 
 def domain_of(problem: Problem) -> StepDomain:
-    return step_domain(problem, reachable_bounds(problem), 0, problem.horizon - 1)
+    return step_domain(problem, forward_bounds(problem), 0, problem.horizon - 1)
 
 
 def feasible_patterns(domain: StepDomain, features: PatternFeatures) -> Iterator[tuple[Entries, float]]:
@@ -195,8 +198,6 @@ def test_the_optimum_is_that_of_the_qp_with_all_patterns(seed: int, objective: O
 
 
 def _weights_of(domain: StepDomain, settings: PotentialSettings) -> Array:
-    from reluplan.potentials.generate import PotentialSearch
-
     search = PotentialSearch(domain, settings)
     search.prepare()
     return search.weights_at(settings.objective)
@@ -227,7 +228,7 @@ def test_the_strengthened_plan_has_the_same_optimum(seed: int, interval_count: i
 def test_the_relaxation_is_never_weaker_and_keeps_every_plan(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = dataclasses.replace(small_problem(seed, relus=6, horizon=3), goal=(), constraints=())
-    bounds = reachable_bounds(problem)
+    bounds = forward_bounds(problem)
     base = unroll(problem, bounds)
     for per_step in (False, True):
         potentials = compute_potentials(problem, bounds, PotentialSettings(2, samples=500), per_step)
@@ -396,14 +397,15 @@ class TestFile:
             PotentialSet.load(path)
 
 
-def test_an_interrupt_leaves_valid_potentials(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("settings", [PotentialSettings(2, samples=100, tolerance=1e-7), PotentialSettings.paper(2)])
+def test_an_interrupt_leaves_valid_potentials(settings: PotentialSettings) -> None:
     domain = domain_of(small_problem(7))
-    from reluplan.potentials.separation import HeuristicSeparation
 
-    def interrupt(*_: object) -> bool:
+    def interrupt(_: Round) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(HeuristicSeparation, "search", interrupt)
-    generation = generate_potentials(domain, PotentialSettings(2, samples=100))
+    generation = generate_potentials(domain, settings, on_round=interrupt)
     assert generation.interrupted
+    assert not generation.converged
+    assert len(generation.rounds) == 1
     assert_valid(domain, generation.potentials, list(feasible_patterns(domain, generation.potentials.features)))

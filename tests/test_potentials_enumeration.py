@@ -8,35 +8,38 @@ import math
 import numpy as np
 import pytest
 
-from reluplan.bounds.reachability import reachable_bounds
-from reluplan.potentials.anneal import Annealing
+from reluplan.bounds.reachability import forward_bounds
+from reluplan.potentials.algorithm1 import optimise
+from reluplan.potentials.annealing import Annealing
 from reluplan.potentials.compute import compute_potentials
-from reluplan.potentials.enumeration import enumerate_patterns, neighbours
-from reluplan.potentials.generate import Family, Objective, PotentialSearch, PotentialSettings
-from reluplan.potentials.pool import StepPool
-from reluplan.potentials.restrict import restrict_to_rewards
+from reluplan.potentials.enumeration import enumerate_patterns
+from reluplan.potentials.features import neighbours
+from reluplan.potentials.pattern_store import PatternStore
+from reluplan.potentials.potential_search import PotentialSearch
+from reluplan.potentials.reward_cutoff import tighten_by_reward_cutoff
 from reluplan.potentials.rollouts import greedy_rollouts
-from reluplan.potentials.store import PatternStore
+from reluplan.potentials.settings import Family, Objective, PotentialSettings
+from reluplan.potentials.step_samples import StepSamples
 from reluplan.potentials.subproblem import Subproblem
 from test_potentials import assert_valid, domain_of, feasible_patterns, jumping_problem, small_problem
 
 
-def store_of(seed: int, relus: int, interval_count: int) -> tuple[PatternStore, StepPool]:
+def store_of(seed: int, relus: int, interval_count: int) -> tuple[PatternStore, StepSamples]:
     domain = domain_of(dataclasses.replace(small_problem(seed, relus=relus, horizon=1), goal=()))
     features = domain.features(interval_count)
-    pool = StepPool(domain, features, np.random.default_rng(0))
-    pool.sample(2000)
-    return PatternStore(features, Subproblem(domain, features)), pool
+    samples = StepSamples(domain, features, np.random.default_rng(0))
+    samples.sample(2000)
+    return PatternStore(features, Subproblem(domain, features)), samples
 
 
 @pytest.mark.parametrize("interval_count", [1, 2])
 @pytest.mark.parametrize(("seed", "relus"), [(1, 4), (7, 4), (9, 5), (12, 6), (2, 8)])
 def test_enumeration_finds_exactly_the_feasible_patterns(seed: int, relus: int, interval_count: int) -> None:
-    store, pool = store_of(seed, relus, interval_count)
+    store, samples = store_of(seed, relus, interval_count)
     best: dict[bytes, float] = {}
-    for entries, reward in feasible_patterns(pool.domain, pool.features):
+    for entries, reward in feasible_patterns(samples.domain, samples.features):
         best[entries.tobytes()] = max(reward, best.get(entries.tobytes(), -math.inf))
-    _, seeds = pool.violations(np.zeros(pool.features.shape))
+    _, seeds = samples.violations(np.zeros(samples.features.shape))
     assert enumerate_patterns(store, seeds, 10_000)
     found = {entries.tobytes(): reward for entries, reward in zip(store.entries, store.rewards, strict=True)}
     assert found.keys() == best.keys()
@@ -44,8 +47,8 @@ def test_enumeration_finds_exactly_the_feasible_patterns(seed: int, relus: int, 
 
 
 def test_enumeration_gives_up_beyond_its_cap() -> None:
-    store, pool = store_of(2, 8, 2)
-    _, seeds = pool.violations(np.zeros(pool.features.shape))
+    store, samples = store_of(2, 8, 2)
+    _, seeds = samples.violations(np.zeros(samples.features.shape))
     assert not enumerate_patterns(store, seeds, 1)
     assert not enumerate_patterns(store, seeds, 10_000, deadline=0.0)
 
@@ -58,8 +61,8 @@ def test_neighbours_stay_inside() -> None:
 def test_with_all_patterns_the_first_milp_certifies(seed: int) -> None:
     domain = domain_of(small_problem(seed))
     settings = PotentialSettings(2, samples=500, tolerance=1e-6)
-    plain = PotentialSearch(domain, settings).optimise()
-    complete = PotentialSearch(domain, dataclasses.replace(settings, enumerate_up_to=1000)).optimise()
+    plain = optimise(PotentialSearch(domain, settings))
+    complete = optimise(PotentialSearch(domain, dataclasses.replace(settings, enumerate_up_to=1000)))
     assert complete.converged
     assert complete.milp_count == 1
     assert complete.objective == pytest.approx(plain.objective, abs=1e-3 * max(1.0, abs(plain.objective)))
@@ -69,12 +72,12 @@ def test_annealing_reports_true_violations() -> None:
     """Every step that it returns is a step of the domain, with the reward and the potential that it claims."""
     domain = domain_of(small_problem(7, relus=6))
     features = domain.features(2)
-    pool = StepPool(domain, features, np.random.default_rng(0))
-    pool.sample(500)
+    samples = StepSamples(domain, features, np.random.default_rng(0))
+    samples.sample(500)
     values = np.random.default_rng(1).normal(size=features.shape)
     annealing = Annealing(domain, features, np.random.default_rng(2))
-    before = annealing.violations(pool.inputs, values)
-    inputs, violation = annealing.search(pool.inputs, values, 0.01)
+    before = annealing.violations(samples.inputs, values)
+    inputs, violation = annealing.search(samples.inputs, values, 0.01)
     assert (violation >= before).all()
     problem = domain.problem
     units, after = problem.dynamics.evaluate(inputs)
@@ -110,7 +113,7 @@ def test_weights_are_mean_patterns() -> None:
 def test_every_member_of_a_family_holds(family: Family, most: int) -> None:
     problem = small_problem(7)
     settings = PotentialSettings(2, family=family, samples=300)
-    found = compute_potentials(problem, reachable_bounds(problem), settings)
+    found = compute_potentials(problem, forward_bounds(problem), settings)
     assert 1 <= len(found.items) <= most
     domain = domain_of(problem)
     patterns = list(feasible_patterns(domain, found.items[0].features))
@@ -125,9 +128,9 @@ def test_patterns_of_a_restricted_domain_are_those_of_its_steps(seed: int, inter
     """Among steps with high rewards some units cannot switch any more; no pattern may pretend that they do."""
     domain = domain_of(small_problem(seed, relus=4, horizon=1))
     features = domain.features(interval_count)
-    pool = StepPool(domain, features, np.random.default_rng(0))
-    pool.sample(2000)
-    restricted = restrict_to_rewards(domain, float(np.quantile(pool.rewards, 0.99)))
+    samples = StepSamples(domain, features, np.random.default_rng(0))
+    samples.sample(2000)
+    restricted = tighten_by_reward_cutoff(domain, float(np.quantile(samples.rewards, 0.99)))
     assert restricted is not None
     assert restricted.bounds.unstable.sum() < domain.bounds.unstable.sum()
     store = PatternStore(features, Subproblem(restricted, features))

@@ -12,14 +12,14 @@ import pytest
 
 from brute_force import optimum
 from random_problems import random_problem
-from reluplan.bounds.reachability import reachable_bounds
+from reluplan.bounds.reachability import forward_bounds
 from reluplan.errors import InputError
 from reluplan.planning.planner import plan
 from reluplan.potentials.compute import compute_potentials, reward_potentials
 from reluplan.potentials.domain import step_domain
-from reluplan.potentials.generate import PotentialSettings
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.potentials.reprove import reprove
+from reluplan.potentials.settings import PotentialSettings
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem
@@ -32,7 +32,7 @@ SETTINGS = PotentialSettings(2, samples=300)
 def written(problem: Problem, tmp_path: Path, **settings: Any) -> dict[str, Any]:
     """The content of a potentials file of a problem."""
     chosen = dataclasses.replace(SETTINGS, **settings)
-    compute_potentials(problem, reachable_bounds(problem), chosen, True).save(tmp_path / "p.json")
+    compute_potentials(problem, forward_bounds(problem), chosen, True).save(tmp_path / "p.json")
     content: dict[str, Any] = json.loads((tmp_path / "p.json").read_text())
     return content
 
@@ -93,7 +93,7 @@ def test_edited_values_cut_off_no_plan(seed: int, tmp_path: Path) -> None:
 def test_whatever_the_values_are_the_result_holds(seed: int, interval_count: int) -> None:
     """By enumeration of all patterns of the steps."""
     problem = small_problem(seed, relus=3)
-    bounds, rng = reachable_bounds(problem), np.random.default_rng(seed)
+    bounds, rng = forward_bounds(problem), np.random.default_rng(seed)
     found = compute_potentials(problem, bounds, dataclasses.replace(SETTINGS, interval_count=interval_count))
     for _ in range(3):
         items = []
@@ -112,11 +112,11 @@ def test_a_faithful_file_is_used_as_it_is(tmp_path: Path) -> None:
     problem = jumping_problem()
     potentials = read(written(problem, tmp_path), tmp_path)
     assert not potentials.is_proven
-    proven, notes = reprove(problem, reachable_bounds(problem), potentials)
+    proven, notes = reprove(problem, forward_bounds(problem), potentials)
     assert not notes
     for before, after in zip(potentials.items, proven.items, strict=True):
         assert np.abs(after.values - before.values).max(initial=0.0) <= 1e-4
-    shorter, notes = reprove(problem.with_horizon(1), reachable_bounds(problem.with_horizon(1)), potentials)
+    shorter, notes = reprove(problem.with_horizon(1), forward_bounds(problem.with_horizon(1)), potentials)
     assert not notes
     assert max(item.last for item in shorter.items) == 0
 
@@ -124,7 +124,7 @@ def test_a_faithful_file_is_used_as_it_is(tmp_path: Path) -> None:
 def test_steps_have_the_same_boxes_in_a_shorter_horizon() -> None:
     """Why potentials hold for shorter horizons: forward boxes are a prefix, and the goal only tightens the last one."""
     problem = dataclasses.replace(small_problem(7, horizon=3))
-    long, short = reachable_bounds(problem), reachable_bounds(problem.with_horizon(2))
+    long, short = forward_bounds(problem), forward_bounds(problem.with_horizon(2))
     for name in ("action", "unit", "output"):
         for side in ("lower", "upper"):
             assert (getattr(long, f"{name}_{side}")[:2] == getattr(short, f"{name}_{side}")).all()
@@ -148,9 +148,9 @@ def test_without_time_nothing_is_believed(tmp_path: Path) -> None:
     content = written(problem, tmp_path)
     for item in content["potentials"]:
         item["constant"] -= 100.0
-    proven, _ = reprove(problem, reachable_bounds(problem), read(content, tmp_path), deadline=0.0)
+    proven, _ = reprove(problem, forward_bounds(problem), read(content, tmp_path), deadline=0.0)
     for item in proven.items:
-        domain = step_domain(problem, reachable_bounds(problem), item.first, item.last)
+        domain = step_domain(problem, forward_bounds(problem), item.first, item.last)
         assert_valid(domain, item, list(feasible_patterns(domain, item.features)))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reluplan.potentials.settings import PotentialSettings
 
 from random_problems import random_problem
 from reluplan.bounds.boxes import (
@@ -24,6 +25,7 @@ from reluplan.bounds.span import Span
 from reluplan.encoding.window import cut_window
 from reluplan.errors import InfeasibleError, NoBetterPlanError, NoPlanExistsError
 from reluplan.potentials.compute import compute_potentials
+from reluplan.potentials.settings import PotentialSettings
 from reluplan.problem.problem import Problem
 from reluplan.tightening.obbt_lp import tighten_by_lp, tighten_by_reward_cutoff
 from reluplan.tightening.propagation import propagate
@@ -46,7 +48,16 @@ PROBLEM = problem_with_plans()
 
 
 def bounds_of(claim: type[BetterPlanBounds]) -> BetterPlanBounds:
-    return claim(**forward_bounds(PROBLEM).arrays())
+    return claim(**forward_bounds(PROBLEM).copied().arrays(), because="a test")
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_no_claim_is_made_by_replacing_arrays(claim: type[BetterPlanBounds]) -> None:
+    bounds = bounds_of(claim)
+    with pytest.raises(ValueError, match="because"):
+        dataclasses.replace(bounds, state_lower=bounds.state_lower + 1.0)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="because"):
+        claim(**bounds.arrays())  # type: ignore[arg-type]
 
 
 def test_stronger_claims_include_weaker_ones() -> None:

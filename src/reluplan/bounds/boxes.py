@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Self, TypeVar
+from dataclasses import InitVar, dataclass
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,21 +64,38 @@ class HorizonBounds:
 
     def copied(self) -> Self:
         """The same boxes in arrays of their own."""
-        return type(self)(*(array.copy() for array in self.arrays().values()))
+        return self._same_claim({name: array.copy() for name, array in self.arrays().items()})
 
     def hull(self, span: Span) -> Self:
         """The smallest boxes that contain each of a span's windows, offset by offset: of windows of such plans."""
-        return type(self)(*(_hull(name, array, span) for name, array in self.arrays().items()))
+        return self._same_claim({name: _hull(name, array, span) for name, array in self.arrays().items()})
+
+    def _same_claim(self, arrays: Mapping[str, Array]) -> Self:
+        """The same boxes in other arrays."""
+        claim: dict[str, Any] = {"because": "the same boxes"} if isinstance(self, BetterPlanBounds) else {}
+        return type(self)(**arrays, **claim)
 
 
+@dataclass(frozen=True, eq=False)
 class BetterPlanBounds(HorizonBounds):
-    """Boxes that contain every plan better than the incumbent."""
+    """Boxes that contain every plan better than the incumbent.
+
+    because: why the claim holds, in words. Whoever makes one has to say, so that `dataclasses.replace`, which would
+    keep the claim whatever the new arrays rest on, raises an error.
+    """
+
+    because: InitVar[str]
+
+    def __post_init__(self, because: str) -> None:
+        assert because, "a claim needs a reason"
 
 
+@dataclass(frozen=True, eq=False)
 class AllPlanBounds(BetterPlanBounds):
     """Boxes that contain every plan of the problem."""
 
 
+@dataclass(frozen=True, eq=False)
 class ForwardBounds(AllPlanBounds):
     """Boxes of the first steps of every plan, whatever its goal and whatever follows."""
 
@@ -91,7 +108,7 @@ def require_claim(bounds: HorizonBounds, claim: type[Claim]) -> Claim:
     """The bounds, if they make a claim; a proof that rests on boxes that do not would be none.
 
     >>> nothing = np.zeros((1, 0))
-    >>> require_claim(BetterPlanBounds(*[nothing] * 10), AllPlanBounds)
+    >>> require_claim(BetterPlanBounds(*[nothing] * 10, because="an example"), AllPlanBounds)
     Traceback (most recent call last):
     TypeError: AllPlanBounds are needed, but these are BetterPlanBounds
     """
@@ -104,13 +121,13 @@ def tightened(bounds: Plans, arrays: Mapping[str, Array]) -> Plans:
     """Bounds with some arrays replaced by smaller boxes that follow from the problem's rows: of the same plans, but
     never forward ones, since the goal and later steps may have been used."""
     if isinstance(bounds, AllPlanBounds):
-        return AllPlanBounds(**{**bounds.arrays(), **arrays})
-    return BetterPlanBounds(**{**bounds.arrays(), **arrays})
+        return AllPlanBounds(**{**bounds.arrays(), **arrays}, because="rows that every plan satisfies")
+    return BetterPlanBounds(**{**bounds.arrays(), **arrays}, because="rows that every plan satisfies")
 
 
 def tightened_for_better_plans(bounds: BetterPlanBounds, arrays: Mapping[str, Array]) -> BetterPlanBounds:
     """Bounds with some arrays replaced by boxes that hold for plans better than the incumbent only."""
-    return BetterPlanBounds(**{**bounds.arrays(), **arrays})
+    return BetterPlanBounds(**{**bounds.arrays(), **arrays}, because="a reward above the incumbent's")
 
 
 def intersected(bounds: Plans, spans: Sequence[Span], found: Sequence[Plans]) -> Plans:

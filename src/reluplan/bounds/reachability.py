@@ -33,7 +33,7 @@ def forward_bounds(problem: Problem, deadline: float = np.inf, last_moment: floa
     so equal boxes share one computation. Raises NoPlanExistsError if nothing is left.
     """
     try:
-        return ForwardBounds(*_forward(problem, deadline, last_moment, None))
+        return ForwardBounds(**_forward(problem, deadline, last_moment, None), because="forward reachability")
     except InfeasibleError as error:
         raise no_plan_exists(problem, error) from None
 
@@ -51,7 +51,8 @@ def reachable_within(
 ) -> BetterPlanBounds:
     """The same within boxes of better plans, of which there may be none: raises NoBetterPlanError then."""
     try:
-        forward = BetterPlanBounds(*_forward(problem, deadline, last_moment, within))
+        arrays = _forward(problem, deadline, last_moment, within)
+        forward = BetterPlanBounds(**arrays, because="forward reachability within boxes of better plans")
         return tightened(forward, _goal_box(problem, forward, deadline))
     except InfeasibleError as error:
         raise NoBetterPlanError(f"{problem.source}: no plan is left within the given boxes: {error}") from None
@@ -64,7 +65,7 @@ def no_plan_exists(problem: Problem, error: InfeasibleError) -> NoPlanExistsErro
 
 def _forward(
     problem: Problem, deadline: float, last_moment: float, within: BetterPlanBounds | None
-) -> tuple[Array, ...]:
+) -> dict[str, Array]:
     """The arrays of `HorizonBounds`; raises InfeasibleError if nothing is left."""
     constraints = _input_constraints(problem)
     cache: dict[bytes, StepBounds] = {}
@@ -230,19 +231,19 @@ def _check_finite(problem: Problem, t: int, step: StepBounds) -> None:
     )
 
 
-def _collect(layout: StepLayout, steps: list[StepBounds], last_lower: Array, last_upper: Array) -> tuple[Array, ...]:
-    """The arrays of `HorizonBounds`, in their order; last: the box of the last state and its auxiliaries."""
+def _collect(layout: StepLayout, steps: list[StepBounds], last_lower: Array, last_upper: Array) -> dict[str, Array]:
+    """The arrays of `HorizonBounds` by their names; last: the box of the last state and its auxiliaries."""
     lower = np.array([*(step.input_lower for step in steps), last_lower])
     upper = np.array([*(step.input_upper for step in steps), last_upper])
-    return (
-        lower[:, layout.states],
-        upper[:, layout.states],
-        lower[:-1, layout.actions],
-        upper[:-1, layout.actions],
-        lower[:, layout.auxiliaries],
-        upper[:, layout.auxiliaries],
-        np.array([step.unit_lower for step in steps]),
-        np.array([step.unit_upper for step in steps]),
-        np.array([step.output_lower for step in steps]),
-        np.array([step.output_upper for step in steps]),
-    )
+    return {
+        "state_lower": lower[:, layout.states],
+        "state_upper": upper[:, layout.states],
+        "action_lower": lower[:-1, layout.actions],
+        "action_upper": upper[:-1, layout.actions],
+        "auxiliary_lower": lower[:, layout.auxiliaries],
+        "auxiliary_upper": upper[:, layout.auxiliaries],
+        "unit_lower": np.array([step.unit_lower for step in steps]),
+        "unit_upper": np.array([step.unit_upper for step in steps]),
+        "output_lower": np.array([step.output_lower for step in steps]),
+        "output_upper": np.array([step.output_upper for step in steps]),
+    }

@@ -43,8 +43,9 @@ def potentials(
     """Compute reward potentials; any stop leaves valid ones."""
     clock = Clock(time_limit, command_started())
     from reluplan.planning.planner import available_cores
-    from reluplan.potentials.compute import reward_potentials, tell_rounds
-    from reluplan.potentials.generate import choose_settings
+    from reluplan.potentials.compute import reward_potentials
+    from reluplan.potentials.generation import tell_rounds
+    from reluplan.potentials.settings import choose_settings
     from reluplan.problem.problem import Problem
     from reluplan.report.convergence import check_plot, plot_convergence
     from reluplan.report.progress import ProgressView
@@ -66,7 +67,7 @@ def potentials(
             failure = failure or failure_of(lambda: plot_convergence(found, plot))
         with showing(keeper, out):
             if as_json:
-                print(json.dumps({"file": str(out), **found.report}, indent=2))
+                print(json.dumps({"file": str(out), **found.report.to_dict()}, indent=2))
             elif not quiet:
                 print_potentials(found, out)
     if failure is not None:

@@ -30,8 +30,8 @@ from reluplan.planning.schedule import Schedule, run_schedule, schedule_of
 from reluplan.planning.settings import PlanSettings
 from reluplan.planning.stages.milp import build_whole_model
 from reluplan.planning.work import Work
-from reluplan.potentials.generate import require_interval_count
 from reluplan.potentials.potential_set import PotentialSet
+from reluplan.potentials.settings import require_interval_count
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable
 
 from reluplan import clock
-from reluplan.bounds.boxes import HorizonBounds, equal_steps
-from reluplan.bounds.reachability import reachable_bounds
+from reluplan.bounds.boxes import ForwardBounds, equal_steps, require_claim
+from reluplan.bounds.reachability import forward_bounds, meet_goal
 from reluplan.bounds.span import Span
 from reluplan.interrupts import interruptible
 from reluplan.potentials.domain import step_domain
 from reluplan.potentials.family import generate_family
-from reluplan.potentials.generate import Generation, PotentialSearch, PotentialSettings, Round
+from reluplan.potentials.generation import Generation, OnRound
+from reluplan.potentials.potential_search import PotentialSearch
 from reluplan.potentials.potential_set import PotentialSet
+from reluplan.potentials.report import PotentialReport
+from reluplan.potentials.settings import PotentialSettings
 from reluplan.problem.problem import Problem
-
-BOUNDS_SHARE = 0.5
-"""At most this share of the time goes into LPs for the bounds that potentials rest on."""
 
 
 def reward_potentials(
@@ -28,32 +26,35 @@ def reward_potentials(
     settings: PotentialSettings | None = None,
     per_step: bool = False,
     deadline: float = math.inf,
-    on_round: Callable[[Round], None] | None = None,
+    on_round: OnRound | None = None,
 ) -> PotentialSet:
     """Reward potentials of a problem, valid for all its plans, whenever the search for them ended.
 
     >>> from reluplan import Problem, reward_potentials
     >>> potentials = reward_potentials(Problem.load("examples/tanks/problem.toml"), interval_count=1)
-    >>> potentials.report["converged"]
+    >>> potentials.report.converged
     True
     """
     settings = settings or PotentialSettings(interval_count)
     now = clock.now()
     with interruptible():
-        bounds = reachable_bounds(problem, now + BOUNDS_SHARE * (deadline - now), deadline)
+        lps_end = now + settings.bounds_share * (deadline - now)
+        bounds = forward_bounds(problem, lps_end, deadline)
+        meet_goal(problem, bounds, lps_end)  # if no plan exists, there is nothing to bound
     return compute_potentials(problem, bounds, settings, per_step, deadline, on_round)
 
 
 def compute_potentials(
     problem: Problem,
-    bounds: HorizonBounds,
+    bounds: ForwardBounds,
     settings: PotentialSettings,
     per_step: bool = False,
     deadline: float = math.inf,
-    on_round: Callable[[Round], None] | None = None,
+    on_round: OnRound | None = None,
 ) -> PotentialSet:
     """The settings' family of potentials for all steps, or one for each run of steps with equal proven boxes, which
     then share the time."""
+    require_claim(bounds, ForwardBounds)
     spans = equal_steps(bounds) if per_step else [Span(0, bounds.horizon)]
     generations: list[Generation] = []
     interrupted = False
@@ -76,35 +77,5 @@ def compute_potentials(
         problem.initial_lower,
         problem.initial_upper,
         problem.horizon,
-        _report(settings, generations, interrupted),
+        PotentialReport.of(settings, generations, interrupted),
     ).sealed()
-
-
-def tell_rounds(tell: Callable[[str], None]) -> Callable[[Round], None]:
-    """A listener that puts rounds into words."""
-
-    def listen(entry: Round) -> None:
-        bound = "" if entry.dual_bound is None else f", proven at most {entry.dual_bound:.4g}"
-        tell(f"violation {entry.violation:.4g} found by {entry.source}{bound}, {entry.cuts} cuts")
-
-    return listen
-
-
-def _report(settings: PotentialSettings, generations: list[Generation], interrupted: bool) -> dict[str, object]:
-    """How it went, as plain data for the file and the table."""
-    return {
-        "settings": dataclasses.asdict(settings),
-        "units": max((g.potentials.features.unit_count for g in generations), default=0),
-        "sets": len(generations),
-        "converged": all(g.converged for g in generations),
-        "interrupted": interrupted or any(g.interrupted for g in generations),
-        "iterations": sum(len(g.rounds) for g in generations),
-        "cuts": sum(g.cut_count for g in generations),
-        "patterns": sum(g.pattern_count for g in generations),
-        "milps": sum(g.milp_count for g in generations),
-        "seconds": round(sum(g.seconds for g in generations), 3),
-        "proof_bound": max((g.potentials.proof_bound for g in generations), default=None),
-        "objective": generations[0].objective if generations else None,
-        "history": [dataclasses.asdict(entry) for entry in generations[0].rounds] if generations else [],
-        "notes": [note for g in generations for note in g.notes],
-    }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.bounds.boxes import HorizonBounds
+from reluplan.bounds.boxes import ForwardBounds, HorizonBounds
 from reluplan.bounds.reachability import predicted_box
 from reluplan.encoding.relu import needs_binary
 from reluplan.potentials.features import PatternFeatures
@@ -22,10 +22,10 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class StepDomain:
     """One step as a problem of its own, containing every feasible step t = first..last (counted from 0) whose reward is
-    at least `floor`.
+    at least `cutoff`.
 
     problem: horizon 1; its goal is what holds for EVERY next state, so neither C nor G alone. bounds: horizon 1.
-    whole: the problem that the steps belong to. floor: −inf if no step is left out; only then does an empty domain say
+    whole: the problem that the steps belong to. cutoff: −inf if no step is left out; only then does an empty domain say
     anything about the whole problem.
     """
 
@@ -34,12 +34,12 @@ class StepDomain:
     bounds: HorizonBounds
     first: int
     last: int
-    floor: float = -math.inf
+    cutoff: float = -math.inf
 
     @property
     def is_whole(self) -> bool:
         """Whether no step is left out."""
-        return self.floor == -math.inf
+        return self.cutoff == -math.inf
 
     def input_box(self) -> tuple[Array, Array]:
         """Bounds of the inputs (s, a, x)."""
@@ -55,12 +55,30 @@ class StepDomain:
         return PatternFeatures(units, np.maximum(high[units], 0.0), interval_count)
 
 
-def step_domain(problem: Problem, bounds: HorizonBounds, first: int, last: int) -> StepDomain:
+def step_domain(problem: Problem, bounds: ForwardBounds, first: int, last: int) -> StepDomain:
     """The hull of the proven boxes of steps first..last.
 
     The next state is only restricted by what holds at every t + 1 = 2..H+1 for every horizon: the predictions' bounds,
     the state bounds, and rows that stand in both C and G.
     """
+    hull = one_step_bounds(problem, bounds, first, last)
+    return StepDomain(problem, one_step_problem(problem, hull), hull, first, last)
+
+
+def one_step_problem(problem: Problem, bounds: HorizonBounds) -> Problem:
+    """A window of one step, from anywhere in its box; what holds for every next state is its goal."""
+    return dataclasses.replace(
+        problem,
+        horizon=1,
+        initial_lower=bounds.state_lower[0],
+        initial_upper=bounds.state_upper[0],
+        initial_constraints=(),
+        goal=_rows_of_every_state(problem),
+    )
+
+
+def one_step_bounds(problem: Problem, bounds: HorizonBounds, first: int, last: int) -> HorizonBounds:
+    """The hull of the steps first..last; next states lie where predictions do, whatever C or G say of them."""
     span = slice(first, last + 1)
     next_low, next_high = predicted_box(problem, bounds.output_lower[span], bounds.output_upper[span])
     aux_low, aux_high = problem.box(problem.auxiliaries)
@@ -71,7 +89,7 @@ def step_domain(problem: Problem, bounds: HorizonBounds, first: int, last: int) 
     state_low, state_high = hull(bounds.state_lower, bounds.state_upper)
     action_low, action_high = hull(bounds.action_lower, bounds.action_upper)
     now_low, now_high = hull(bounds.auxiliary_lower, bounds.auxiliary_upper)
-    one = HorizonBounds(
+    return HorizonBounds(
         np.vstack([state_low, next_low.min(axis=0)]),
         np.vstack([state_high, next_high.max(axis=0)]),
         action_low,
@@ -81,15 +99,6 @@ def step_domain(problem: Problem, bounds: HorizonBounds, first: int, last: int) 
         *hull(bounds.unit_lower, bounds.unit_upper),
         *hull(bounds.output_lower, bounds.output_upper),
     )
-    step = dataclasses.replace(
-        problem,
-        horizon=1,
-        initial_lower=state_low[0],
-        initial_upper=state_high[0],
-        initial_constraints=(),
-        goal=_rows_of_every_state(problem),
-    )
-    return StepDomain(problem, step, one, first, last)
 
 
 def _rows_of_every_state(problem: Problem) -> tuple[Constraint, ...]:

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.bounds.boxes import HorizonBounds
+from reluplan.bounds.span import Span
 from reluplan.encoding.relu import StepColumns
 from reluplan.encoding.unroll import unroll
 from reluplan.optimisation.model import ModelBuilder
 from reluplan.optimisation.piecewise_rows import LinearForm
 from reluplan.optimisation.solvers.base import SolveOptions
 from reluplan.optimisation.solvers.highs import HighsSolver
-from reluplan.potentials.encode import EntryColumns, encode_entries
+from reluplan.potentials.algorithm1 import optimise
+from reluplan.potentials.entry_columns import EntryColumns, encode_entries
 from reluplan.potentials.features import PatternFeatures
-from reluplan.potentials.generate import Generation, Objective, PotentialSearch, Round
+from reluplan.potentials.generation import Generation, OnRound
+from reluplan.potentials.potential_search import PotentialSearch
 from reluplan.potentials.potentials import RewardPotentials
+from reluplan.potentials.settings import DEFAULT_FAMILIES, Objective
 from reluplan.potentials.strengthen import add_potential_row
 from reluplan.problem.problem import Problem
 
 Array = NDArray[np.float64]
-
-OBJECTIVES: tuple[Objective, ...] = ("centre", "mean", "plans")
-SEPARATED_SETS = 6
-LP_HORIZON = 8
 
 
 def generate_family(
@@ -36,12 +36,12 @@ def generate_family(
     problem: Problem,
     bounds: HorizonBounds,
     deadline: float = math.inf,
-    on_round: Callable[[Round], None] | None = None,
+    on_round: OnRound | None = None,
 ) -> list[Generation]:
     """The family that the search's settings ask for, as far as time allows; at least one member."""
     family: list[Generation] = []
     for goal in _goals(search, problem, bounds, family):
-        family.append(search.optimise(goal, deadline, on_round))
+        family.append(optimise(search, goal, deadline, on_round))
         if family[-1].interrupted or not family[-1].converged:
             break
     return family
@@ -51,23 +51,28 @@ def _goals(
     search: PotentialSearch, problem: Problem, bounds: HorizonBounds, family: Sequence[Generation]
 ) -> Iterator[Array | Objective | None]:
     """Where each member is to be small, one after the other."""
-    if search.settings.family == "several":
-        yield from OBJECTIVES
-    elif search.settings.family == "lp" and search.features.unit_count:
-        for _ in range(SEPARATED_SETS):
-            yield fractional_pattern(problem, bounds, search.features, [member.potentials for member in family])
+    settings = search.settings
+    if settings.family == "several":
+        yield from settings.families.objectives
+    elif settings.family == "lp" and search.features.unit_count:
+        for _ in range(settings.families.separated_sets):
+            members = [member.potentials for member in family]
+            yield fractional_pattern(problem, bounds, search.features, members, settings.families.lp_horizon)
     else:
         yield None
 
 
 def fractional_pattern(
-    problem: Problem, bounds: HorizonBounds, features: PatternFeatures, potentials: Sequence[RewardPotentials]
+    problem: Problem,
+    bounds: HorizonBounds,
+    features: PatternFeatures,
+    potentials: Sequence[RewardPotentials],
+    lp_horizon: int = DEFAULT_FAMILIES.lp_horizon,
 ) -> Array:
     """The mean pattern (K, N + 1) over the first steps of the plan's LP relaxation, strengthened by potentials."""
-    horizon = min(LP_HORIZON, bounds.horizon)
-    short = dataclasses.replace(problem.with_horizon(horizon), goal=())
+    short, short_bounds = first_steps(problem, bounds, min(lp_horizon, bounds.horizon))
     extension = _EntriesAndRows(features, potentials, [])
-    model = unroll(short, _first_steps(bounds, horizon), extension=extension).model
+    model = unroll(short, short_bounds, extension=extension).model
     relaxed = model.relaxed()
     solution = HighsSolver().solve(relaxed, SolveOptions()).solution
     if solution is None:
@@ -98,8 +103,6 @@ class _EntriesAndRows:
             columns.fill(x, pre)
 
 
-def _first_steps(bounds: HorizonBounds, horizon: int) -> HorizonBounds:
-    """The proven boxes of the first steps; those of states and auxiliaries have one more entry."""
-    parts = {field.name: getattr(bounds, field.name) for field in dataclasses.fields(bounds)}
-    cut = {name: part[: horizon + name.startswith(("state", "auxiliary"))] for name, part in parts.items()}
-    return dataclasses.replace(bounds, **cut)
+def first_steps(problem: Problem, bounds: HorizonBounds, horizon: int) -> tuple[Problem, HorizonBounds]:
+    """The first steps as a problem of their own, without a goal, and their proven boxes."""
+    return dataclasses.replace(problem.with_horizon(horizon), goal=()), bounds.hull(Span(0, horizon))

@@ -73,3 +73,10 @@ class PatternFeatures:
     def sum_values(self, values: Array, entries: NDArray[np.int8]) -> Array:
         """φ of each pattern: Σ_u values[u, entry_u], (..., K) to (...)."""
         return np.asarray(values[np.arange(self.unit_count), entries].sum(axis=-1))
+
+
+def neighbours(entries: NDArray[np.int8], interval_count: int) -> NDArray[np.int8]:
+    """The patterns that differ in one unit by one entry, (k, K)."""
+    moves = np.vstack([np.eye(len(entries), dtype=np.int8), -np.eye(len(entries), dtype=np.int8)])
+    moved: NDArray[np.int8] = entries + moves
+    return moved[((moved >= 0) & (moved <= interval_count)).all(axis=1)]

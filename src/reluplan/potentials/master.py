@@ -1,4 +1,4 @@
-"""The master problem: the smallest potentials that satisfy all cuts found so far."""
+"""The master problem (the leader's QP): the smallest potentials that satisfy all cuts found so far."""
 
 from __future__ import annotations
 
@@ -6,8 +6,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.errors import NumericalError
+from reluplan.potentials.pattern_store import PatternStore
+from reluplan.potentials.potentials import LARGEST_POTENTIAL
 
 Array = NDArray[np.float64]
+
+
+def master_potentials(store: PatternStore, weights: Array, regulariser: float) -> Array:
+    """The values (K, N + 1) that are smallest at the weights (K, N + 1) and satisfy the cuts of a store."""
+    rows, rewards = store.cut_rows()
+    values = solve_master(rows, rewards, weights.ravel(), regulariser)
+    if not np.isfinite(values).all() or np.abs(values).max(initial=0.0) > LARGEST_POTENTIAL:
+        raise NumericalError("the potentials blow up: use a larger regulariser")
+    return values.reshape(store.features.shape)
 
 
 def solve_master(cuts: Array, rewards: Array, weights: Array, regulariser: float) -> Array:

@@ -14,6 +14,7 @@ from reluplan.errors import InputError
 from reluplan.files import write_atomically
 from reluplan.potentials.features import MOST_INTERVALS, PatternFeatures
 from reluplan.potentials.potentials import LARGEST_POTENTIAL, RewardPotentials
+from reluplan.potentials.report import PotentialReport
 from reluplan.problem.fingerprint import fingerprint
 from reluplan.problem.problem import Problem
 
@@ -29,7 +30,7 @@ class PotentialSet:
 
     Valid for every plan of the problem with this fingerprint that starts in the box [initial_lower, initial_upper] and
     has at most `horizon` steps: the bounds behind them are those of the states reachable from there.
-    report: how they were found, as plain data. is_proven: by this process, and not changed since; a set that was read
+    report: how they were found. is_proven: by this process, and not changed since; a set that was read
     from a file or made by hand is a claim, which `reprove` checks.
     """
 
@@ -38,7 +39,7 @@ class PotentialSet:
     initial_lower: Array
     initial_upper: Array
     horizon: int
-    report: dict[str, Any] = field(default_factory=dict)
+    report: PotentialReport = field(default_factory=PotentialReport)
     _seal: str = field(default="", init=False, repr=False)
 
     @property
@@ -56,12 +57,7 @@ class PotentialSet:
 
     def summary(self) -> str:
         """One line on how they were found."""
-        report = self.report
-        state = "converged" if report["converged"] else "stopped early"
-        return (
-            f"potentials {state}: {report['units']} units, {report['cuts']} cuts, {report['milps']} MILPs, "
-            f"proof bound {report['proof_bound']:.4g}"
-        )
+        return self.report.summary()
 
     def require_fit(self, problem: Problem, source: str = "the potentials") -> None:
         """Raise InputError if the potentials say nothing about plans of this problem."""
@@ -100,7 +96,7 @@ class PotentialSet:
                 "horizon": self.horizon,
             },
             "potentials": [_to_record(item) for item in self.items],
-            "report": self.report,
+            "report": self.report.to_dict(),
         }
         write_atomically(Path(path), json.dumps(content, indent=1) + "\n")
 
@@ -122,7 +118,7 @@ class PotentialSet:
                 np.array(scope["initial_lower"], dtype=np.float64),
                 np.array(scope["initial_upper"], dtype=np.float64),
                 _integer(scope["horizon"]),
-                dict(content.get("report", {})),
+                PotentialReport.from_dict(content.get("report", {})),
             )
         except FileNotFoundError:
             raise InputError(f"{path}: no such potentials file") from None
@@ -176,7 +172,8 @@ def _integer(value: object) -> int:
 
 def _fault(item: RewardPotentials, relu_count: int, horizon: int) -> str:
     """Why a member can say nothing about steps of a problem, whatever its values are; empty if nothing is wrong."""
-    features, units = item.features, item.features.units
+    features = item.features
+    units = features.units
     if units.ndim != 1 or ((units < 0) | (units >= relu_count)).any():
         return f"it names ReLUs that do not exist; there are {relu_count}"
     if len(np.unique(units)) < len(units):

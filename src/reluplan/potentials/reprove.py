@@ -8,24 +8,26 @@ import math
 import numpy as np
 
 from reluplan import clock
-from reluplan.bounds.boxes import HorizonBounds
+from reluplan.bounds.boxes import ForwardBounds
 from reluplan.errors import NoPlanExistsError
 from reluplan.optimisation.margin import RELATIVE_MARGIN
+from reluplan.potentials.anytime_shift import potential_size
 from reluplan.potentials.domain import StepDomain, step_domain
 from reluplan.potentials.features import PatternFeatures
 from reluplan.potentials.potential_set import PotentialSet
-from reluplan.potentials.potentials import RewardPotentials, potential_size
-from reluplan.potentials.subproblem import Subproblem
+from reluplan.potentials.potentials import RewardPotentials
+from reluplan.potentials.settings import DEFAULT_REPROOF, ReproofSettings
+from reluplan.potentials.subproblem import SHORTEST_SOLVE, Subproblem
 from reluplan.problem.problem import Problem
-
-NOTICEABLE = 10.0
-"""A member that has to be raised by more than this many times its margin did not hold, and a note says so."""
-LARGEST_GAP = 1e-3
-"""The solver's, where a member fails clearly: how much it has to be raised need not be known better."""
 
 
 def reprove(
-    problem: Problem, bounds: HorizonBounds, given: PotentialSet, threads: int = 1, deadline: float = math.inf
+    problem: Problem,
+    bounds: ForwardBounds,
+    given: PotentialSet,
+    threads: int = 1,
+    deadline: float = math.inf,
+    settings: ReproofSettings = DEFAULT_REPROOF,
 ) -> tuple[PotentialSet, list[str]]:
     """A proven set from one that only claims to be, and what the user must know about it.
 
@@ -40,21 +42,23 @@ def reprove(
     for number, item in enumerate(claimed):
         until = clock.now() + (deadline - clock.now()) / (len(claimed) - number)
         domain = step_domain(problem, bounds, item.first, min(item.last, problem.horizon - 1))
-        proven = _prove(domain, item, threads, until)
+        proven = _prove(domain, item, threads, until, settings.largest_gap)
         steps = f"the potentials of steps {domain.first + 1} to {domain.last + 1}"
         if proven is None:
             notes.append(f"{steps} could not be proven in their share of the time, and are not used")
             continue
         members.append(proven)
         raised = _level(proven) - _level(item)
-        if raised > NOTICEABLE * proven.margin:
+        if raised > settings.noticeable * proven.margin:
             notes.append(f"{steps} do not hold for this problem as they are: they were raised by {raised:.4g}")
-    report = {**given.report, "proven_again": len(members)}
+    report = dataclasses.replace(given.report, proven_again=len(members))
     initial = problem.initial_lower, problem.initial_upper
     return PotentialSet(tuple(members), problem.fingerprint(), *initial, problem.horizon, report).sealed(), notes
 
 
-def _prove(domain: StepDomain, item: RewardPotentials, threads: int, deadline: float) -> RewardPotentials | None:
+def _prove(
+    domain: StepDomain, item: RewardPotentials, threads: int, deadline: float, largest_gap: float
+) -> RewardPotentials | None:
     """The member, raised to where it holds in a domain; None if nothing was proven by the deadline.
 
     With D >= max R − constant − Σ_u v_{u,i} and τ the margin of that proof, φ + D + τ >= R: D + τ is shared out among
@@ -65,11 +69,11 @@ def _prove(domain: StepDomain, item: RewardPotentials, threads: int, deadline: f
     least = RELATIVE_MARGIN * max(size, abs(item.constant))
     found = Subproblem(domain, features).violated(
         item.values,
-        time_limit=max(0.05, deadline - clock.now()),
+        time_limit=max(SHORTEST_SOLVE, deadline - clock.now()),
         tolerance=item.constant - least,
-        enough=math.inf,
+        early_stop_ratio=math.inf,
         threads=threads,
-        gap=min(LARGEST_GAP, 0.5 * least),
+        gap=min(largest_gap, 0.5 * least),
     )
     if found.interrupted:
         raise KeyboardInterrupt
@@ -81,9 +85,12 @@ def _prove(domain: StepDomain, item: RewardPotentials, threads: int, deadline: f
     bound = found.dual_bound - item.constant
     margin = max(found.margin, least, RELATIVE_MARGIN * abs(found.dual_bound))
     lift = max(0.0, bound + margin)
-    values, constant = item.values, item.constant + lift
     if features.unit_count:
-        values, constant = item.values + lift / features.unit_count, item.constant
+        values = item.values + lift / features.unit_count
+        constant = item.constant
+    else:
+        values = item.values
+        constant = item.constant + lift
     return RewardPotentials(
         features, values, constant, bound, margin, "MILP dual bound, proven again", domain.first, domain.last
     )

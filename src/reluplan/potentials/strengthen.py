@@ -15,7 +15,7 @@ from reluplan.encoding.relu import StepColumns
 from reluplan.errors import OutOfTimeError
 from reluplan.optimisation.model import ModelBuilder
 from reluplan.optimisation.piecewise_rows import LinearForm
-from reluplan.potentials.encode import EntryColumns, encode_entries
+from reluplan.potentials.entry_columns import EntryColumns, encode_entries
 from reluplan.potentials.potentials import RewardPotentials
 
 Array = NDArray[np.float64]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -21,12 +22,15 @@ from reluplan.optimisation.solvers.base import Progress, SolveOptions, SolveResu
 from reluplan.optimisation.solvers.highs import HighsSolver
 from reluplan.optimisation.solvers.highs_model import ENTRY_LIMITS, pass_model
 from reluplan.potentials.domain import StepDomain
-from reluplan.potentials.encode import EntryColumns, EntryExtension
+from reluplan.potentials.entry_columns import EntryColumns, EntryExtension
 from reluplan.potentials.features import PatternFeatures
 from reluplan.problem.rollout import simulate
 
 Array = NDArray[np.float64]
 Entries = NDArray[np.int8]
+
+SHORTEST_SOLVE = 0.05
+"""Seconds that a MILP is given in any case, so that it may prove something at the deadline too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,14 +50,15 @@ class Violations:
 class Subproblem:
     """max R(s, a, x, s', x') − φ(pattern) over the steps of a domain; one model, only its objective changes.
 
-    Where the domain leaves out steps with R < floor, their violation is less than floor − Σ_u min_i v_{u,i}, whatever
+    Where the domain leaves out steps with R < cutoff, their violation is less than cutoff − Σ_u min_i v_{u,i}, whatever
     the values v are, so that with D' the maximum over the steps of the domain
 
-        max over all steps of R − φ  <=  max(D', floor − Σ_u min_i v_{u,i}),      D' = −inf if no step is in the domain.
+        max over all steps of R − φ  <=  max(D', cutoff − Σ_u min_i v_{u,i}),    D' = −inf if no step is in the domain.
     """
 
     def __init__(self, domain: StepDomain, features: PatternFeatures) -> None:
-        self._domain, self._features = domain, features
+        self._domain = domain
+        self._features = features
         self._pattern_lp: _PatternLp | None = None
 
     @cached_property
@@ -81,37 +86,24 @@ class Subproblem:
         values: Array,
         time_limit: float,
         tolerance: float,
-        enough: float,
+        early_stop_ratio: float,
         threads: int,
-        start: Array | None = None,
+        warm_start: Array | None = None,
         gap: float | None = None,
     ) -> Violations:
         """Maximise R − φ until the bound proves that no violation exceeds the tolerance, or one does that is at least
-        `enough` times the bound (inf: the bound alone counts). start: inputs (s, a, x) of a step to begin from. gap:
-        of the solver; by default what the tolerance asks for."""
-        found: list[Entries] = []
-        settled = False
-
-        def listen(progress: Progress) -> None:
-            nonlocal settled
-            if progress.solution is not None:
-                found.append(self._entries_of(progress.solution))
-            if progress.bound is not None:
-                violation = -math.inf if progress.incumbent is None else progress.incumbent
-                plenty = math.isfinite(enough) and violation > max(tolerance, enough * progress.bound)
-                settled = progress.bound <= tolerance or plenty
-
-        outcome = self._solve(
-            self._with_potentials(values),
-            SolveOptions(
-                time_limit=time_limit,
-                gap=min(0.05, 0.1 * tolerance / max(1.0, tolerance)) if gap is None else gap,
-                threads=threads,
-                start=None if start is None else self._assignment(start),
-                on_progress=listen,
-                should_stop=lambda: settled,
-            ),
+        `early_stop_ratio` times the bound (inf: the bound alone counts). warm_start: inputs (s, a, x) of a step to
+        begin from. gap: of the solver; by default what the tolerance asks for."""
+        watch = _Watch(self._entries_of, tolerance, early_stop_ratio)
+        options = SolveOptions(
+            time_limit=time_limit,
+            gap=min(0.05, 0.1 * tolerance / max(1.0, tolerance)) if gap is None else gap,
+            threads=threads,
+            start=None if warm_start is None else self._assignment(warm_start),
+            on_progress=watch.listen,
+            should_stop=lambda: watch.settled,
         )
+        outcome = self._solve(self._with_potentials(values), options)
         if outcome.status is SolveStatus.UNBOUNDED:
             raise NumericalError(
                 "the subproblem is unbounded: the reward of a single step has no upper bound; give bounds to every "
@@ -119,13 +111,14 @@ class Subproblem:
             )
         outside = self._violation_outside(values)
         if outcome.status is SolveStatus.INFEASIBLE:
-            claimed = outside if start is None else math.inf  # a step to begin from is one: the claim is wrong
-            return Violations(np.zeros((0, self._features.unit_count), dtype=np.int8), claimed, False)
-        if outcome.solution is not None:
-            found.append(self._entries_of(outcome.solution))
-        entries = np.array(found, dtype=np.int8).reshape(len(found), self._features.unit_count)
+            claimed = outside if warm_start is None else math.inf  # a step to begin from is one: the claim is wrong
+            return Violations(self._stacked([]), claimed, False)
+        last = [] if outcome.solution is None else [self._entries_of(outcome.solution)]
         bound = max(outcome.dual_bound, outside)
-        return Violations(entries, bound, outcome.message == "interrupted", outcome.margin)
+        return Violations(self._stacked([*watch.found, *last]), bound, outcome.message == "interrupted", outcome.margin)
+
+    def _stacked(self, found: list[Entries]) -> Entries:
+        return np.array(found, dtype=np.int8).reshape(len(found), self._features.unit_count)
 
     @staticmethod
     def _solve(model: Model, options: SolveOptions) -> SolveResult:
@@ -136,8 +129,8 @@ class Subproblem:
             return SolveResult(SolveStatus.NO_SOLUTION, None, None, math.inf, 0.0, message=str(error))
 
     def _violation_outside(self, values: Array) -> float:
-        """floor − Σ_u min_i v_{u,i}: no step that the domain leaves out violates the potentials by more."""
-        return self._domain.floor - float(values.min(axis=1, initial=math.inf).sum())
+        """cutoff − Σ_u min_i v_{u,i}: no step that the domain leaves out violates the potentials by more."""
+        return self._domain.cutoff - float(values.min(axis=1, initial=math.inf).sum())
 
     def _assignment(self, inputs: Array) -> Array:
         """The complete solution vector of a step."""
@@ -174,24 +167,48 @@ class Subproblem:
     def _entries_of(self, x: Array) -> Entries:
         """The pattern of a solution, as its binaries say; a unit without any keeps its largest possible entry."""
         columns = self._columns
+        switched = columns.switched
+        split = columns.split
         entries: Entries = columns.possible.argmax(axis=1).astype(np.int8)
-        switched = columns.binaries >= 0
         entries[switched] = np.round(x[columns.binaries[switched]]).astype(np.int8)
-        split = columns.intervals[:, 0] >= 0
         chosen = x[columns.intervals[split]]
         entries[split] = np.where(chosen.max(axis=1) > 0.5, chosen.argmax(axis=1) + 1, 0)
         return entries
 
     def _pattern_columns(self) -> NDArray[np.int64]:
         columns = self._columns
-        switched, split = columns.binaries >= 0, columns.intervals[:, 0] >= 0
-        return np.concatenate([columns.binaries[switched], columns.intervals[split].ravel()])
+        return np.concatenate([columns.binaries[columns.switched], columns.intervals[columns.split].ravel()])
 
     def _pattern_values(self, entries: Entries) -> Array:
         columns = self._columns
-        switched, split = columns.binaries >= 0, columns.intervals[:, 0] >= 0
-        hot = entries[split, None] == np.arange(1, self._features.interval_count + 1)
-        return np.concatenate([entries[switched] > 0, hot.ravel()]).astype(np.float64)
+        hot = entries[columns.split, None] == np.arange(1, self._features.interval_count + 1)
+        return np.concatenate([entries[columns.switched] > 0, hot.ravel()]).astype(np.float64)
+
+
+@dataclass(eq=False)
+class _Watch:
+    """Follows the MILP: the patterns of its incumbents, and whether it has said enough.
+
+    settled: the bound is within the tolerance, or a violation above it is at least early_stop_ratio times the bound.
+    """
+
+    entries_of: Callable[[Array], Entries]
+    tolerance: float
+    early_stop_ratio: float
+    found: list[Entries] = field(default_factory=list)
+    settled: bool = False
+
+    def listen(self, progress: Progress) -> None:
+        if progress.solution is not None:
+            self.found.append(self.entries_of(progress.solution))
+        if progress.bound is not None:
+            violation = -math.inf if progress.incumbent is None else progress.incumbent
+            self.settled = progress.bound <= self.tolerance or violation > self._enough(progress.bound)
+
+    def _enough(self, bound: float) -> float:
+        if not math.isfinite(self.early_stop_ratio):
+            return math.inf
+        return max(self.tolerance, self.early_stop_ratio * bound)
 
 
 class _PatternLp:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from reluplan.errors import InputError, MissingExtraError
 from reluplan.files import write_atomically
@@ -29,10 +28,10 @@ def plot_convergence(potentials: PotentialSet, path: Path) -> None:
     check_plot(path)
     from matplotlib.figure import Figure
 
-    history: list[dict[str, Any]] = potentials.report["history"]
-    noise = 1e-9 * max((entry["violation"] for entry in history), default=0.0)
-    found = [(entry["seconds"], entry["violation"]) for entry in history if entry["violation"] > noise]
-    proven = [(entry["seconds"], entry["dual_bound"]) for entry in history if entry["dual_bound"] is not None]
+    report = potentials.report
+    noise = 1e-9 * max((entry.violation for entry in report.history), default=0.0)
+    found = [(entry.seconds, entry.violation) for entry in report.history if entry.violation > noise]
+    proven = [(entry.seconds, entry.dual_bound) for entry in report.history if entry.dual_bound is not None]
     figure = Figure(figsize=(7.0, 4.0), layout="constrained")
     axes = figure.add_subplot()
     axes.plot(*zip(*found, strict=True) if found else ([], []), ".-", color="#1f77b4", label="largest violation found")
@@ -41,9 +40,8 @@ def plot_convergence(potentials: PotentialSet, path: Path) -> None:
     axes.set_yscale("log")
     axes.set_xlabel("seconds")
     axes.set_ylabel("violation of the potentials")
-    count = potentials.report["settings"]["interval_count"]
-    state = "converged" if potentials.report["converged"] else "stopped early"
-    axes.set_title(f"Reward potentials, N = {count}: {potentials.report['cuts']} cuts, {state}")
+    state = "converged" if report.converged else "stopped early"
+    axes.set_title(f"Reward potentials, N = {report.interval_count}: {report.cuts} cuts, {state}")
     axes.grid(visible=True, which="major", alpha=0.3)
     axes.legend()
     picture = io.BytesIO()

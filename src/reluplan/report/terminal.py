@@ -94,16 +94,14 @@ def print_disagreements(record: dict[str, Any]) -> None:
 def print_potentials(potentials: PotentialSet, path: Path) -> None:
     """How the search for potentials ended."""
     report = potentials.report
-    ending = "converged" if report["converged"] else "stopped early: valid, but looser than they could be"
+    ending = "converged" if report.converged else "stopped early: valid, but looser than they could be"
     print(f"status      {ending}")
-    print(
-        f"units       {report['units']}, {report['settings']['interval_count']} intervals each, {report['sets']} set(s)"
-    )
-    print(f"cuts        {report['cuts']} of {report['patterns']} patterns solved")
-    print(f"iterations  {report['iterations']}, {report['milps']} of them with a MILP")
-    print(f"seconds     {report['seconds']:.1f}")
-    print(f"proof       R - phi <= {report['proof_bound']:.6g} before the shift that made the potentials valid")
+    print(f"units       {report.units}, {report.interval_count} intervals each, {report.sets} set(s)")
+    print(f"cuts        {report.cuts} of {report.patterns} patterns solved")
+    print(f"iterations  {report.iterations}, {report.milps} of them with a MILP")
+    print(f"seconds     {report.seconds:.1f}")
+    print(f"proof       R - phi <= {report.proof_bound:.6g} before the shift that made the potentials valid")
     print(f"valid for   plans from this initial state of at most {potentials.horizon} steps")
-    for note in report["notes"]:
+    for note in report.notes:
         print(f"note        {note}")
     print(f"file        {path}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from reluplan.bounds.boxes import ForwardBounds, equal_steps
 from reluplan.planning.work import Work
-from reluplan.potentials.compute import compute_potentials, tell_rounds
-from reluplan.potentials.generate import PotentialSettings
+from reluplan.potentials.compute import compute_potentials
+from reluplan.potentials.generation import tell_rounds
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.potentials.reprove import reprove
+from reluplan.potentials.settings import PotentialSettings
 
 
 class PotentialsStage:
@@ -50,6 +51,6 @@ def _compute(work: Work, bounds: ForwardBounds, deadline: float) -> PotentialSet
     per_step = len(equal_steps(bounds)) <= work.settings.few_boxes
     potentials = compute_potentials(work.problem, bounds, settings, per_step, deadline, tell_rounds(work.log.tell))
     work.log.tell(potentials.summary())
-    if potentials.report["interrupted"]:
+    if potentials.report.interrupted:
         raise KeyboardInterrupt
     return potentials

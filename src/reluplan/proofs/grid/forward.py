@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.bounds.boxes import BetterPlanBounds
+from reluplan.bounds.boxes import BetterPlanBounds, tightened_for_better_plans
 from reluplan.proofs.grid.backward import BackwardSweep
 from reluplan.proofs.grid.bellman import ROUNDOFF, BellmanOperator, Job
 from reluplan.proofs.grid.majorant import planes_above
@@ -71,13 +71,13 @@ def tightened(bounds: BetterPlanBounds, boxes: Sequence[Box]) -> BetterPlanBound
         return bounds
     steps, n = len(boxes), bounds.state_lower.shape[1]
     lower, upper = (np.array(side) for side in zip(*boxes, strict=True))
-    return replace(
-        bounds,
-        state_lower=_with_first(bounds.state_lower, np.maximum(bounds.state_lower[:steps], lower[:, :n])),
-        state_upper=_with_first(bounds.state_upper, np.minimum(bounds.state_upper[:steps], upper[:, :n])),
-        action_lower=_with_first(bounds.action_lower, np.maximum(bounds.action_lower[:steps], lower[:, n:])),
-        action_upper=_with_first(bounds.action_upper, np.minimum(bounds.action_upper[:steps], upper[:, n:])),
-    )
+    arrays = {
+        "state_lower": _with_first(bounds.state_lower, np.maximum(bounds.state_lower[:steps], lower[:, :n])),
+        "state_upper": _with_first(bounds.state_upper, np.minimum(bounds.state_upper[:steps], upper[:, :n])),
+        "action_lower": _with_first(bounds.action_lower, np.maximum(bounds.action_lower[:steps], lower[:, n:])),
+        "action_upper": _with_first(bounds.action_upper, np.minimum(bounds.action_upper[:steps], upper[:, n:])),
+    }
+    return tightened_for_better_plans(bounds, arrays)
 
 
 def _with_first(array: Array, first: Array) -> Array:

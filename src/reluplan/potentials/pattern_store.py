@@ -18,7 +18,10 @@ Entries = NDArray[np.int8]
 
 @dataclass(eq=False)
 class PatternStore:
-    """Solved patterns: entries, R*(pattern) and a step that attains it. `cuts` are the positions in the master."""
+    """Solved patterns: entries, R*(pattern) and a step that attains it.
+
+    cuts: K, the positions of those in the master. is_complete: whether every pattern of the domain is here.
+    """
 
     features: PatternFeatures
     subproblem: Subproblem
@@ -26,6 +29,7 @@ class PatternStore:
     rewards: list[float] = field(default_factory=list)
     points: list[Array] = field(default_factory=list)
     cuts: list[int] = field(default_factory=list)
+    is_complete: bool = False
     _position: dict[bytes, int | None] = field(default_factory=dict)
 
     def __len__(self) -> int:

@@ -1,28 +1,21 @@
-"""Finding violated patterns, cheapest way first; only the MILP can prove that there are none."""
+"""Violated patterns without a MILP, cheapest way first; only the MILP can prove that there are none."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
-from reluplan.potentials.enumeration import neighbours
-from reluplan.potentials.pool import StepPool
-from reluplan.potentials.store import PatternStore
+from reluplan.potentials.annealing import annealed_patterns
+from reluplan.potentials.features import neighbours
+from reluplan.potentials.pattern_store import PatternStore
+from reluplan.potentials.settings import SeparationSettings
+from reluplan.potentials.step_samples import StepSamples
 
 Array = NDArray[np.float64]
 Entries = NDArray[np.int8]
-
-WALKS = 20
-WALK_STEPS = 20
-FLIP_CENTRES = 60
-FLIPS_PER_CENTRE = 12
-FLIPS = 100
-ANNEALED_WALKS = 40
-
-FEWEST_TO_ANNEAL = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +23,10 @@ class HeuristicSeparation:
     """Solves pattern LPs where a violation is likely; what it finds goes into the store."""
 
     store: PatternStore
-    pool: StepPool
+    samples: StepSamples
     tolerance: float
     deadline: float
+    settings: SeparationSettings = field(default_factory=SeparationSettings)
 
     def search(self, values: Array) -> bool:
         """Run the searches in order until one leaves a violated pattern in the store."""
@@ -49,10 +43,10 @@ class HeuristicSeparation:
 
     def _walks(self, values: Array) -> None:
         """Alternate between a pattern's best step and that step's most violated pattern, from the worst steps."""
-        violation, entries = self.pool.violations(values)
+        violation, entries = self.samples.violations(values)
         started = 0
         for at in np.argsort(-violation).tolist():
-            if violation[at] <= self.tolerance or started == WALKS or clock.now() > self.deadline:
+            if violation[at] <= self.tolerance or started == self.settings.walks or clock.now() > self.deadline:
                 return
             if entries[at] not in self.store:
                 self.walk(values, entries[at])
@@ -62,31 +56,32 @@ class HeuristicSeparation:
         """max over steps of the pattern, then max over patterns of the step: R − φ never falls on the way."""
         features = self.store.features
         best = -np.inf
-        for _ in range(WALK_STEPS):
+        for _ in range(self.settings.walk_steps):
             new = entries not in self.store
             at = self.store.solve(entries, self.deadline)
             if at is None:
                 return
-            point, reward = self.store.points[at][None], self.store.rewards[at]
+            point = self.store.points[at][None]
+            reward = self.store.rewards[at]
             if new:
-                self.pool.add(point, np.array([reward]))
+                self.samples.add(point, np.array([reward]))
             violation = reward - float(features.sum_values(values, entries))
             if violation <= best:
                 return
             best = violation
-            possible = features.possible_entries(self.pool.domain.problem.dynamics.preactivations(point))[0]
+            possible = features.possible_entries(self.samples.domain.problem.dynamics.preactivations(point))[0]
             entries = np.where(possible, values, np.inf).argmin(axis=1).astype(np.int8)
 
     def _flips(self, values: Array) -> None:
         """Neighbours of the tightest patterns: one unit moved to the entry beside, if that lowers φ and is near."""
         violation = self.store.violations(values)
         solved = 0
-        for at in np.argsort(-violation)[:FLIP_CENTRES].tolist():
+        for at in np.argsort(-violation)[: self.settings.flip_centres].tolist():
             for neighbour in self._neighbours(at, values):
                 if neighbour not in self.store:
                     self.store.solve(neighbour, self.deadline)
                     solved += 1
-            if clock.now() > self.deadline or (solved >= FLIPS and self.any_violated(values)):
+            if clock.now() > self.deadline or (solved >= self.settings.flips and self.any_violated(values)):
                 return
 
     def surround(self, entries: Entries) -> None:
@@ -96,8 +91,9 @@ class HeuristicSeparation:
 
     def _neighbours(self, at: int, values: Array) -> Entries:
         """The nearest neighbours of a pattern, seen from its best step, over whose edge φ falls."""
-        features, entries = self.store.features, self.store.entries[at]
-        pre = self.pool.domain.problem.dynamics.preactivations(self.store.points[at])[features.units]
+        features = self.store.features
+        entries = self.store.entries[at]
+        pre = self.samples.domain.problem.dynamics.preactivations(self.store.points[at])[features.units]
         units = np.arange(features.unit_count)
         edges = np.hstack([np.full((features.unit_count, 1), -np.inf), features.breakpoints()])
         moves = []
@@ -109,7 +105,7 @@ class HeuristicSeparation:
             edge = edges[units, entries + (step > 0)]
             distance = np.where(inside & falls, np.abs(pre - edge) / np.maximum(features.ceilings, 1e-9), np.inf)
             moves += [(d, u, step) for u, d in enumerate(distance.tolist()) if d < np.inf]
-        nearest = sorted(moves)[:FLIPS_PER_CENTRE]
+        nearest = sorted(moves)[: self.settings.flips_per_centre]
         moved = np.repeat(entries[None], len(nearest), axis=0)
         for row, (_, unit, step) in zip(moved, nearest, strict=True):
             row[unit] += step
@@ -117,13 +113,14 @@ class HeuristicSeparation:
 
     def _annealed(self, values: Array) -> None:
         """Walks from what a population of steps found while it was cooled down; flips reach all of few patterns."""
-        if self.store.features.unit_count < FEWEST_TO_ANNEAL:
+        settings = self.settings.annealing
+        if self.store.features.unit_count < settings.fewest_units:
             return
-        violation, entries = self.pool.anneal(values, self.tolerance, self.deadline)
+        violation, entries = annealed_patterns(self.samples, values, self.tolerance, self.deadline, settings)
         started: set[bytes] = set()
         for at in np.argsort(-violation).tolist():
             if entries[at].tobytes() not in started:
                 started.add(entries[at].tobytes())
                 self.walk(values, entries[at])
-            if len(started) == ANNEALED_WALKS or clock.now() > self.deadline:
+            if len(started) == settings.walks or clock.now() > self.deadline:
                 return

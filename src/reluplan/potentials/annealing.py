@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -12,17 +12,12 @@ from numpy.typing import NDArray
 from reluplan import clock
 from reluplan.potentials.domain import StepDomain
 from reluplan.potentials.features import PatternFeatures
+from reluplan.potentials.settings import DEFAULT_ANNEALING, AnnealingSettings
+from reluplan.potentials.step_samples import StepSamples
 from reluplan.problem.piecewise import PiecewiseLinear
 
 Array = NDArray[np.float64]
 Entries = NDArray[np.int8]
-
-GENERATIONS = 250
-HOTTEST = 100.0
-"""Temperature at the beginning, in multiples of the violation that is looked for, which is the last one."""
-STRETCHES = (0.1, 0.3, 0.6, 1.0)
-SHARES_MOVED = (0.2, 0.5, 1.0)
-JITTER = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,31 +32,37 @@ class Annealing:
     domain: StepDomain
     features: PatternFeatures
     rng: np.random.Generator
+    settings: AnnealingSettings = field(default_factory=AnnealingSettings)
 
     def search(self, start: Array, values: Array, tolerance: float, deadline: float = math.inf) -> tuple[Array, Array]:
         """The best step of every chain from inputs (n, inputs), and its violation, while the temperature falls; until
         the deadline (of clock.now)."""
-        x, score = start.copy(), self.violations(start, values)
-        best, best_score = x.copy(), score.copy()
-        for temperature in tolerance * np.geomspace(HOTTEST, 1.0, GENERATIONS):
+        x = start.copy()
+        score = self.violations(start, values)
+        best = x.copy()
+        best_score = score.copy()
+        for temperature in tolerance * np.geomspace(self.settings.hottest, 1.0, self.settings.generations):
             if clock.now() >= deadline:
                 break
             proposal = self._propose(x)
             proposed = self.violations(proposal, values)
             taken = proposed > score + temperature * np.log(self.rng.random(len(x)))
-            x[taken], score[taken] = proposal[taken], proposed[taken]
+            x[taken] = proposal[taken]
+            score[taken] = proposed[taken]
             better = score > best_score
-            best[better], best_score[better] = x[better], score[better]
+            best[better] = x[better]
+            best_score[better] = score[better]
         return best, best_score
 
     def violations(self, inputs: Array, values: Array) -> Array:
         """R − φ of steps, −inf where they are outside the domain."""
-        problem, bounds = self.domain.problem, self.domain.bounds
+        problem = self.domain.problem
+        bounds = self.domain.bounds
         units, predictions = problem.dynamics.evaluate(inputs)
         steps = np.hstack([inputs, problem.round_states(predictions)])
         after = steps[:, problem.layout.next_states]
         inside = ((after >= bounds.state_lower[1]) & (after <= bounds.state_upper[1])).all(axis=1)
-        for constraint in self.domain.whole.constraints:  # without the row of `restrict_to_rewards`, which is costly
+        for constraint in self.domain.whole.constraints:  # without the reward cutoff, which is costly
             value = constraint.function.evaluate(steps)
             inside &= np.abs(value) <= 1e-9 if constraint.equality else value <= 0.0
         potential = self.features.sum_values(values, self.features.entries(units))
@@ -77,9 +78,9 @@ class Annealing:
         lower, upper = self.domain.input_box()
         count = len(x)
         first, second = self.rng.integers(count, size=(2, count))
-        stretch = self.rng.choice(STRETCHES, count)[:, None]
-        moved = self.rng.random(x.shape) < self.rng.choice(SHARES_MOVED, count)[:, None]
-        jitter = JITTER * (upper - lower) * self.rng.normal(size=x.shape)
+        stretch = self.rng.choice(self.settings.stretches, count)[:, None]
+        moved = self.rng.random(x.shape) < self.rng.choice(self.settings.shares_moved, count)[:, None]
+        jitter = self.settings.jitter * (upper - lower) * self.rng.normal(size=x.shape)
         y = np.clip(x + moved * (stretch * (x[first] - x[second]) + jitter), lower, upper)
         discrete = np.array([v.is_discrete for v in self.domain.problem.input_variables], dtype=bool)
         return np.asarray(np.where(discrete, np.round(y), y))
@@ -101,3 +102,19 @@ class _Stacked:
         arguments = self._matrix @ w.T + self._constants
         value: Array = self._affine.evaluate(w) + self._weights @ np.maximum.reduceat(arguments, self._starts, axis=0)
         return value
+
+
+def annealed_patterns(
+    samples: StepSamples,
+    values: Array,
+    tolerance: float,
+    deadline: float = math.inf,
+    settings: AnnealingSettings = DEFAULT_ANNEALING,
+) -> tuple[Array, Entries]:
+    """Steps with large violations, found from far away: violations and patterns, the best of each chain."""
+    if not len(samples) or samples.domain.problem.auxiliaries:
+        return np.zeros(0), np.zeros((0, samples.features.unit_count), dtype=np.int8)
+    annealing = Annealing(samples.domain, samples.features, samples.rng, settings)
+    start = samples.inputs[samples.rng.integers(len(samples), size=settings.population)]
+    inputs, violation = annealing.search(start, values, tolerance, deadline)
+    return violation, samples.features.entries(samples.domain.problem.dynamics.preactivations(inputs))

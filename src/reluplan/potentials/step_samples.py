@@ -1,4 +1,4 @@
-"""Heuristic separation: steps from sampling and local search, ranked by how much they violate given potentials."""
+"""Sampled steps of a domain, ranked by how much they violate given potentials."""
 
 from __future__ import annotations
 
@@ -9,24 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
-from reluplan.potentials.anneal import Annealing
 from reluplan.potentials.domain import StepDomain
 from reluplan.potentials.features import PatternFeatures
+from reluplan.potentials.settings import SamplingSettings
 
 Array = NDArray[np.float64]
 Entries = NDArray[np.int8]
 
-SPREADS = (0.3, 0.03, 0.003)
-"""Widths of local samples around good points, as shares of the box."""
-CENTRES = 200
-SAMPLES_PER_CENTRE = 30
-POPULATION = 1000
 PATTERN_OPERATIONS = 300.0
-"""What a unit's entry costs in a sample."""
+"""What a unit's entry costs in a sample, in operations of the clock: an estimate."""
 
 
 @dataclass(eq=False)
-class StepPool:
+class StepSamples:
     """Real steps of a domain: inputs (s, a, x), reward, and the entries that each unit may count for.
 
     A step on the edge of an interval, or with P = 0, belongs to several patterns; the one that violates potentials
@@ -37,6 +32,7 @@ class StepPool:
     domain: StepDomain
     features: PatternFeatures
     rng: np.random.Generator
+    settings: SamplingSettings = field(default_factory=SamplingSettings)
     inputs: Array = field(init=False)
     rewards: Array = field(init=False)
     possible: NDArray[np.bool_] = field(init=False)
@@ -70,7 +66,7 @@ class StepPool:
     def sample_near(self, centres: Array, count: int, deadline: float = math.inf) -> None:
         """Steps around some points, at several distances: their neighbours in pattern space."""
         lower, upper = self.domain.input_box()
-        spread = np.resize(SPREADS, count)[:, None, None] * (upper - lower)
+        spread = np.resize(self.settings.spreads, count)[:, None, None] * (upper - lower)
         noise = self.rng.normal(size=(count, *centres.shape)) * spread
         # half of the coordinates stay: the best points lie on edges of the box, and so do their best neighbours
         noise *= self.rng.random(noise.shape) < 0.5
@@ -82,17 +78,9 @@ class StepPool:
             violation, _ = self.violations(values)
             if not len(violation) or clock.now() >= deadline:
                 return
-            good = np.argsort(-violation)[: max(CENTRES, len(violation) // 10)]
-            self.sample_near(self.inputs[self.rng.permutation(good)[:CENTRES]], SAMPLES_PER_CENTRE, deadline)
-
-    def anneal(self, values: Array, tolerance: float, deadline: float = math.inf) -> tuple[Array, Entries]:
-        """Steps with large violations, found from far away: violations and patterns, the best of each chain."""
-        if not len(self) or self.domain.problem.auxiliaries:
-            return np.zeros(0), np.zeros((0, self.features.unit_count), dtype=np.int8)
-        annealing = Annealing(self.domain, self.features, self.rng)
-        start = self.inputs[self.rng.integers(len(self), size=POPULATION)]
-        inputs, violation = annealing.search(start, values, tolerance, deadline)
-        return violation, self.features.entries(self.domain.problem.dynamics.preactivations(inputs))
+            good = np.argsort(-violation)[: max(self.settings.centres, len(violation) // 10)]
+            centres = self.inputs[self.rng.permutation(good)[: self.settings.centres]]
+            self.sample_near(centres, self.settings.samples_per_centre, deadline)
 
     def add(self, inputs: Array, rewards: Array) -> None:
         """Take in steps (k, n) that are known to be feasible, such as optima of pattern LPs."""
@@ -128,7 +116,9 @@ class StepPool:
         units, predictions = problem.dynamics.evaluate(inputs)
         steps = np.hstack([inputs, problem.round_states(predictions)])
         inside = self._feasible(steps)
-        inputs, units, rewards = inputs[inside], units[inside], problem.reward.evaluate(steps[inside])
+        inputs = inputs[inside]
+        units = units[inside]
+        rewards = problem.reward.evaluate(steps[inside])
         patterns = np.ascontiguousarray(self.features.entries(units))
         kept = []
         for at in np.argsort(-rewards, kind="stable").tolist():
@@ -139,7 +129,8 @@ class StepPool:
         self.add(inputs[kept], rewards[kept])
 
     def _feasible(self, steps: Array) -> NDArray[np.bool_]:
-        bounds, after = self.domain.bounds, steps[:, self.domain.problem.layout.next_states]
+        bounds = self.domain.bounds
+        after = steps[:, self.domain.problem.layout.next_states]
         inside: NDArray[np.bool_] = ((after >= bounds.state_lower[1]) & (after <= bounds.state_upper[1])).all(axis=1)
         for constraint in self.domain.problem.constraints:
             value = constraint.function.evaluate(steps)

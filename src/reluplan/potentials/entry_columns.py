@@ -30,15 +30,26 @@ class EntryColumns:
     intervals: Index
     possible: NDArray[np.bool_]
 
+    @property
+    def switched(self) -> NDArray[np.bool_]:
+        """The units with a binary b_u, (K,)."""
+        return self.binaries >= 0
+
+    @property
+    def split(self) -> NDArray[np.bool_]:
+        """The units with binaries q_{u,i}, (K,)."""
+        return self.intervals[:, 0] >= 0
+
     def linear_form(self, values: Array, largest: bool) -> tuple[Index, Array, float]:
         """φ = Σ_u [Σ_i von_{u,i} q_{u,i} + voff_u (1 − b_u)] as (columns, coefficients, constant); values (K, N + 1).
 
         A unit without columns counts with the largest value that it may have (for a row that says φ >= R), or the
         smallest (for an objective R − φ whose maximum must not be missed); they are equal if only one is possible.
         """
-        off, on = values[:, 0], values[:, 1:]
-        split = self.intervals[:, 0] >= 0
-        switched = self.binaries >= 0
+        off = values[:, 0]
+        on = values[:, 1:]
+        split = self.split
+        switched = self.switched
         single = switched & ~split  # one interval: q = b
         loose = ~switched & ~split
         sign = 1.0 if largest else -1.0
@@ -51,8 +62,10 @@ class EntryColumns:
     def shares(self, x: Array) -> Array:
         """The share of every entry in a solution whose binaries may be fractional, (K, N + 1)."""
         shares: Array = self.possible / np.maximum(1, self.possible.sum(axis=1, keepdims=True))
-        switched, split = self.binaries >= 0, self.intervals[:, 0] >= 0
-        shares[switched, 0], shares[switched, 1:] = 1.0 - x[self.binaries[switched]], 0.0
+        switched = self.switched
+        split = self.split
+        shares[switched, 0] = 1.0 - x[self.binaries[switched]]
+        shares[switched, 1:] = 0.0
         shares[switched, 1] = x[self.binaries[switched]]
         shares[split, 1:] = x[self.intervals[split]]
         return np.clip(shares, 0.0, 1.0)
@@ -60,7 +73,7 @@ class EntryColumns:
     def fill(self, x: Array, units: Array) -> None:
         """Write the intervals of pre-activations (relu_count,) into a solution vector."""
         entries = self.features.entries(units)
-        split = self.intervals[:, 0] >= 0
+        split = self.split
         hot = entries[split, None] == np.arange(1, self.features.interval_count + 1)
         x[self.intervals[split]] = hot
 
