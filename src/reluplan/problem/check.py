@@ -98,8 +98,7 @@ def _domain(variables: Sequence[Variable], values: Array, allowed: Array) -> Ite
 
 def _rows(constraints: Sequence[Constraint], w: Array, first_step: int, allowed: Array) -> Iterator[Violation]:
     for constraint, tolerance in zip(constraints, allowed, strict=True):
-        value = constraint.function.evaluate(w)
-        yield _worst(constraint.text, np.abs(value) if constraint.equality else value, first_step, tolerance)
+        yield _worst(constraint.text, constraint.violation(w), first_step, tolerance)
 
 
 def _worst(text: str, amounts: Array, first_step: int, tolerance: float) -> Violation:

@@ -22,9 +22,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reluplan.errors import InputError
 from reluplan.problem.piecewise import PiecewiseLinear
+
+Array = NDArray[np.float64]
 
 FUNCTIONS = ("abs", "min", "max")
 COMPARISONS = ("<=", ">=", "==")
@@ -71,6 +74,11 @@ class Constraint:
     function: PiecewiseLinear
     equality: bool
     text: str
+
+    def violation(self, w: Array) -> Array:
+        """By how much each row of w, shape (..., width), breaks it: |g(w)| of an equation, else g(w); shape (...)."""
+        value = self.function.evaluate(w)
+        return np.abs(value) if self.equality else value
 
 
 def parse_expression(text: str, scope: Scope, where: str) -> PiecewiseLinear:
