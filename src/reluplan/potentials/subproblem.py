@@ -6,20 +6,17 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-import highspy
 import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
 from reluplan.encoding.unroll import PlanModel, unroll
 from reluplan.errors import NumericalError, SolverError
+from reluplan.optimisation.highs_program import SIMPLEX, HighsProgram
 from reluplan.optimisation.model import Model
-from reluplan.optimisation.persistent_lp import run_until
 from reluplan.optimisation.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus
 from reluplan.optimisation.solvers.highs import HighsSolver
-from reluplan.optimisation.solvers.highs_model import ENTRY_LIMITS, pass_model
 from reluplan.potentials.domain import StepDomain
 from reluplan.potentials.encode import EntryColumns, EntryExtension
 from reluplan.potentials.features import PatternFeatures
@@ -198,31 +195,19 @@ class _PatternLp:
     """The model with its pattern binaries fixed, one pattern after another; an LP if nothing else is discrete."""
 
     def __init__(self, model: Model, columns: NDArray[np.int64]) -> None:
-        self._columns = columns.astype(np.int32)
+        self._columns = columns
         integer = model.integer.copy()
         integer[columns] = False
         self._model = dataclasses.replace(model, integer=integer)
-        self._highs: Any = None if integer.any() else _load(self._model)
+        self._program = None if integer.any() else HighsProgram(self._model, SIMPLEX)
 
     def solve(self, values: Array, deadline: float = math.inf) -> Array | None:
         """An optimal solution with the pattern fixed, None if there is none, or none by the deadline."""
-        if self._highs is None:
+        if self._program is None:
             lower, upper = self._model.column_lower.copy(), self._model.column_upper.copy()
             lower[self._columns] = upper[self._columns] = values
             fixed = dataclasses.replace(self._model, column_lower=lower, column_upper=upper)
             return HighsSolver().solve(fixed, SolveOptions(max(0.0, deadline - clock.now()), gap=1e-9)).solution
-        self._highs.changeColsBounds(len(values), self._columns, values, values)
-        run_until(self._highs, deadline, 2.0 * self._model.matrix.nnz)
-        if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-            return None
-        return np.array(self._highs.getSolution().col_value)
-
-
-def _load(model: Model) -> Any:
-    create: Any = highspy.Highs  # its constructor has no types
-    highs = create()
-    options = {"output_flag": False, "presolve": "off", "threads": 1, "solver": "simplex"}
-    for option, value in {**options, **ENTRY_LIMITS}.items():
-        highs.setOptionValue(option, value)
-    pass_model(highs, model, relaxed=True)
-    return highs
+        self._program.set_bounds(self._columns, values, values)
+        self._program.run_until(deadline, 2.0 * self._model.matrix.nnz)
+        return self._program.solution if self._program.is_optimal else None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from reluplan import clock
 from reluplan.errors import OutOfTimeError
@@ -50,7 +50,7 @@ class Steps:
         """R(s, a, x, s', x'), shape (B,)."""
         return self.problem.reward.evaluate(self.w)
 
-    def end_within(self, lower: Array, upper: Array, allowed: ArrayLike = 0.0) -> Mask:
+    def end_within(self, lower: Array, upper: Array, allowed: Array | float = 0.0) -> Mask:
         """Which steps have s' in a box, up to what is allowed on either side, shape (B,)."""
         after = self.next_states
         inside: Mask = ((after >= lower - allowed) & (after <= upper + allowed)).all(axis=1)

@@ -22,7 +22,7 @@ from reluplan.optimisation.solvers.adapter import (
     solver_seed,
 )
 from reluplan.optimisation.solvers.base import SolveOptions
-from reluplan.optimisation.solvers.highs_model import SMALLEST_ENTRY, pass_model
+from reluplan.optimisation.solvers.highs_model import KEPT_ENTRY, pass_model
 from reluplan.optimisation.solvers.monitor import Monitor, Snapshot
 
 _FEASIBLE = 2  # HighsInfo.primal_solution_status
@@ -118,7 +118,7 @@ class _Run:
             "random_seed": solver_seed(options),
             "mip_rel_gap": gap,
             "mip_abs_gap": absolute_solver_gap(options),
-            "small_matrix_value": SMALLEST_ENTRY,
+            "small_matrix_value": KEPT_ENTRY,
         }
         if tight:
             settings["primal_feasibility_tolerance"] = FEASIBILITY_TOLERANCE
