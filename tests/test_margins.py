@@ -19,13 +19,13 @@ from reluplan import Problem, plan
 from reluplan.network.relu_network import Layer, ReluNetwork
 from reluplan.optimisation.margin import bound_margin
 from reluplan.optimisation.model import Model
-from reluplan.optimisation.scaling import SMALLEST_COST, WIDE, scale_model
+from reluplan.optimisation.scaling import SMALLEST_COST, scale_model
 from reluplan.optimisation.solvers import SOLVER_NAMES, get_solver
 from reluplan.optimisation.solvers.base import SolveOptions, SolveStatus
 from reluplan.problem.check import check
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
-from reluplan.problem.problem import Variable
+from reluplan.problem.problem import WIDE, Variable
 from reluplan.problem.rollout import Trajectory, simulate
 
 BUGS = Path(__file__).resolve().parents[2] / "shared" / "bugs"

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from reluplan.optimisation.model import Array, Index, Model
+from reluplan.problem.problem import WIDE
 
 Exponents = NDArray[np.int32]
 """Not 64 bits: numpy's ldexp takes a C long at most, which has 32 on Windows."""
@@ -32,9 +33,6 @@ NARROWEST_BOX = 2.0**-20
 SMALLEST_COST, LARGEST_COST = 13, 24
 """The largest |c_j| (u_j - l_j) is brought to 2**13 at least and 2**24 at most: far above the solvers' tolerance on
 reduced costs, and not so far that rounding hides it."""
-
-WIDE = 2.0**14
-"""Integer columns of this range and more are continuous for the solver."""
 
 FAR = 2.0**10
 """A box further from zero than so many times its width is moved there."""

@@ -21,8 +21,9 @@ from reluplan.problem.tolerance import Tolerances, largest_size, tolerance_for
 Array = NDArray[np.float64]
 Kind = Literal["continuous", "integer", "boolean"]
 
-WIDEST_WITH_TIES = 2.0**14
-"""States of this range and more keep no distance from rounding ties: solvers take them for continuous anyway."""
+WIDE = 2.0**14
+"""Integers of this range and more are continuous to solvers (`scaling.is_wide`), whose relative integrality tolerances
+mean nothing there; so states that wide keep no distance from rounding ties."""
 
 NOT_IN_FINGERPRINT = {
     ("Problem", "name"): "what a problem is called changes no plan",
@@ -185,7 +186,7 @@ class Problem:
     def tie_distances(self) -> Array:
         """τ of every state: a prediction p is rounded down to k only if p <= k + 1/2 − τ; zero for continuous ones."""
         lower, upper = self.box(self.states)
-        return np.where(self.discrete_states & (upper - lower < WIDEST_WITH_TIES), self.tie_distance, 0.0)
+        return np.where(self.discrete_states & (upper - lower < WIDE), self.tie_distance, 0.0)
 
     def next_states(self, inputs: Array) -> Array:
         """s' for inputs (s, a, x) of shape (..., input_count).

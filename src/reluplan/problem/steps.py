@@ -53,8 +53,8 @@ class Steps:
     def end_within(self, lower: Array, upper: Array, allowed: Array | float = 0.0) -> Mask:
         """Which steps have s' in a box, up to what is allowed on either side, shape (B,)."""
         after = self.next_states
-        inside: Mask = ((after >= lower - allowed) & (after <= upper + allowed)).all(axis=1)
-        return inside
+        inside = (after >= lower - allowed) & (after <= upper + allowed)
+        return np.asarray(inside.all(axis=1))
 
     def satisfy(self, rows: Sequence[Constraint] | None = None, allowed: Array | None = None) -> Mask:
         """Which steps keep some rows, by default those of C, each up to what is allowed, by default the problem's
