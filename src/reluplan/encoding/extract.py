@@ -54,7 +54,7 @@ def repairs(plan_model: PlanModel, x: Array, deadline: float) -> Iterator[Trajec
                 return
             model = _fixed_pattern(plan_model, pattern, margin, rows)
             outcome = HighsSolver().solve(model, SolveOptions(time_limit=remaining))
-            if outcome.message == "interrupted":
+            if outcome.is_interrupted:
                 raise KeyboardInterrupt
             if outcome.solution is not None:
                 yield extract(plan_model, outcome.solution)

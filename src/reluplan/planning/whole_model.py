@@ -114,7 +114,7 @@ def _solve(run: Run, plan_model: PlanModel, options: PlanOptions, time_limit: fl
     )
     run.count_nodes(outcome.open_nodes, outcome.closed_nodes)
     run.offer_bound(max(outcome.dual_bound, known), options.solver, outcome.margin)
-    run.interrupted = outcome.message == "interrupted"
+    run.interrupted = outcome.is_interrupted
     stopped = outcome.status in (SolveStatus.FEASIBLE, SolveStatus.NO_SOLUTION)
     if stopped and run.clock.remaining > 0.0 and math.isinf(time_limit):
         run.note(f"{options.solver} stopped: {outcome.message}")

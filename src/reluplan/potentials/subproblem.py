@@ -15,7 +15,7 @@ from reluplan.encoding.unroll import PlanModel, unroll
 from reluplan.errors import NumericalError, SolverError
 from reluplan.optimisation.highs_program import SIMPLEX, HighsProgram
 from reluplan.optimisation.model import Model
-from reluplan.optimisation.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus
+from reluplan.optimisation.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus, StopReason
 from reluplan.optimisation.solvers.highs import HighsSolver
 from reluplan.potentials.domain import StepDomain
 from reluplan.potentials.encode import EntryColumns, EntryExtension
@@ -122,7 +122,7 @@ class Subproblem:
             found.append(self._entries_of(outcome.solution))
         entries = np.array(found, dtype=np.int8).reshape(len(found), self._features.unit_count)
         bound = max(outcome.dual_bound, outside)
-        return Violations(entries, bound, outcome.message == "interrupted", outcome.margin)
+        return Violations(entries, bound, outcome.is_interrupted, outcome.margin)
 
     @staticmethod
     def _solve(model: Model, options: SolveOptions) -> SolveResult:
@@ -130,7 +130,7 @@ class Subproblem:
         try:
             return HighsSolver().solve(model, options)
         except SolverError as error:
-            return SolveResult(SolveStatus.NO_SOLUTION, None, None, math.inf, 0.0, message=str(error))
+            return SolveResult.nothing(StopReason.FAILED, str(error))
 
     def _violation_outside(self, values: Array) -> float:
         """floor − Σ_u min_i v_{u,i}: no step that the domain leaves out violates the potentials by more."""

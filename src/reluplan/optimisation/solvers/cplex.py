@@ -25,7 +25,7 @@ from reluplan.optimisation.solvers.adapter import (
     solver_seed,
 )
 from reluplan.optimisation.solvers.base import Array, SolveOptions
-from reluplan.optimisation.solvers.monitor import INTERRUPTED, Monitor, Snapshot
+from reluplan.optimisation.solvers.monitor import Monitor, Snapshot
 
 _SIZE_LIMIT_ERROR = 1016
 
@@ -86,7 +86,8 @@ class _Run:
             open_nodes=int(progress.get_num_nodes_remaining()),
             closed_nodes=int(progress.get_num_nodes_processed()),
             lp_iterations=int(progress.get_num_iterations()),
-            message=INTERRUPTED if stopped else str(solution.get_status_string()),
+            is_interrupted=stopped,
+            message=str(solution.get_status_string()),
         )
 
     def _bound(self, status: int) -> float:

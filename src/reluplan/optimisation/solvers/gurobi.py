@@ -24,7 +24,7 @@ from reluplan.optimisation.solvers.adapter import (
     solver_seed,
 )
 from reluplan.optimisation.solvers.base import SolveOptions
-from reluplan.optimisation.solvers.monitor import INTERRUPTED, Monitor, Snapshot
+from reluplan.optimisation.solvers.monitor import Monitor, Snapshot
 
 _SIZE_LIMIT_ERROR = 10010
 
@@ -86,7 +86,8 @@ class _Run:
             open_nodes=int(gurobi.OpenNodeCount) if self._is_mip else 0,
             closed_nodes=int(gurobi.NodeCount),
             lp_iterations=int(gurobi.IterCount),
-            message=INTERRUPTED if gurobi.Status == codes.INTERRUPTED else f"Gurobi status {gurobi.Status}",
+            is_interrupted=gurobi.Status == codes.INTERRUPTED,
+            message=f"Gurobi status {gurobi.Status}",
         )
 
     def _bound(self) -> float:

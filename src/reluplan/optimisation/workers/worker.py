@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 
 from reluplan.errors import ReluplanError, SolverError
 from reluplan.optimisation.model import Model
-from reluplan.optimisation.solvers import get_solver
+from reluplan.optimisation.solvers import solver_at
 from reluplan.optimisation.solvers.base import Array, SolveOptions, SolveResult
 
 STOP = "stop"
@@ -35,15 +35,20 @@ _LENGTH = struct.Struct("!Q")
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What to solve. `deadline` is in time.time(), so that the start-up of the child counts."""
+    """What to solve. `deadline` is in time.time(), so that the start-up of the child counts.
+
+    solver_location: "module:attribute" of the solver, which may have been registered in the parent alone.
+    """
 
     solver_name: str
+    solver_location: str
     model: Model
     deadline: float
     gap: float
     threads: int
     seed: int
     start: Array | None
+    report_interval: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,10 +113,11 @@ def _solve(task: Task, outbox: BinaryIO, stop: threading.Event) -> SolveResult |
         start=task.start,
         on_progress=lambda progress: send(outbox, progress),
         should_stop=stop.is_set,
+        report_interval=task.report_interval,
     )
     send(outbox, BEGUN)
     try:
-        return get_solver(task.solver_name).solve(task.model, options)
+        return solver_at(task.solver_location).solve(task.model, options)
     except BrokenPipeError:
         raise
     except Exception as error:
