@@ -85,12 +85,11 @@ def cut_window(problem: Problem, bounds: HorizonBounds, span: Span) -> Window:
     """
     hull = window_hull(bounds, span)
     is_first, is_last = span.first == 0 and span.count == 1, span.end == problem.horizon and span.count == 1
-    window = dataclasses.replace(
-        problem,
-        horizon=span.length,
-        initial_lower=hull.state_lower[0],
-        initial_upper=hull.state_upper[0],
-        initial_constraints=problem.initial_constraints if is_first else (),
+    window = problem.part(
+        span.length,
+        hull.state_lower[0],
+        hull.state_upper[0],
+        keeps_initial_rows=is_first,
         goal=problem.goal if is_last else (),
     )
     return Window(span, window, hull)

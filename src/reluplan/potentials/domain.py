@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -80,14 +79,8 @@ def step_domain(problem: Problem, bounds: HorizonBounds, first: int, last: int) 
         *hull(bounds.unit_lower, bounds.unit_upper),
         *hull(bounds.output_lower, bounds.output_upper),
     )
-    step = dataclasses.replace(
-        problem,
-        horizon=1,
-        initial_lower=state_low[0],
-        initial_upper=state_high[0],
-        initial_constraints=(),
-        goal=_rows_of_every_state(problem),
-    )
+    goal = _rows_of_every_state(problem)
+    step = problem.part(1, state_low[0], state_high[0], keeps_initial_rows=False, goal=goal)
     return StepDomain(problem, step, one, first, last)
 
 

@@ -65,7 +65,7 @@ def fractional_pattern(
 ) -> Array:
     """The mean pattern (K, N + 1) over the first steps of the plan's LP relaxation, strengthened by potentials."""
     horizon = min(LP_HORIZON, bounds.horizon)
-    short = dataclasses.replace(problem.with_horizon(horizon), goal=())
+    short = problem.part(horizon, problem.initial_lower, problem.initial_upper, keeps_initial_rows=True, goal=())
     extension = _EntriesAndRows(features, potentials, [])
     model = unroll(short, _first_steps(bounds, horizon), extension=extension).model
     relaxed = model.relaxed()

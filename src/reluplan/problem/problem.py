@@ -136,6 +136,29 @@ class Problem:
             raise InputError(f"the horizon must be at least 1, got {horizon}")
         return replace(self, horizon=horizon)
 
+    def part(
+        self,
+        length: int,
+        initial_lower: Array,
+        initial_upper: Array,
+        *,
+        keeps_initial_rows: bool,
+        goal: tuple[Constraint, ...],
+    ) -> Problem:
+        """Some of the steps as a problem of their own, from a box of states to a goal.
+
+        keeps_initial_rows: whether the rows of I hold at its first step, as they do if that is the plan's first one.
+        goal: rows on its final state; the problem's own only if that is the plan's final one.
+        """
+        return replace(
+            self,
+            horizon=length,
+            initial_lower=initial_lower,
+            initial_upper=initial_upper,
+            initial_constraints=self.initial_constraints if keeps_initial_rows else (),
+            goal=goal,
+        )
+
     @cached_property
     def layout(self) -> StepLayout:
         return StepLayout(len(self.states), len(self.actions), len(self.auxiliaries))

@@ -28,7 +28,8 @@ def costates(problem: Problem, bounds: HorizonBounds, trajectory: Trajectory, st
     zero, as are those of discrete states, and all of them if the LP is not solved in time.
     """
     span = Span(0, steps)
-    short = dataclasses.replace(problem, horizon=steps, goal=problem.goal if steps == problem.horizon else ())
+    goal = problem.goal if steps == problem.horizon else ()
+    short = problem.part(steps, problem.initial_lower, problem.initial_upper, keeps_initial_rows=True, goal=goal)
     values, deadline = np.zeros((steps + 1, len(problem.states))), clock.now() + time_limit
     try:
         model = unroll(short, window_hull(bounds, span), deadline=deadline)
