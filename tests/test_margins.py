@@ -26,7 +26,7 @@ from reluplan.problem.check import check
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import WIDE, Variable
-from reluplan.problem.rollout import Trajectory, simulate
+from reluplan.problem.rollout import Trajectory, rollout
 
 BUGS = Path(__file__).resolve().parents[2] / "shared" / "bugs"
 Array = NDArray[np.float64]
@@ -130,7 +130,7 @@ def climb(problem: Problem, plan: Trajectory, rng: np.random.Generator) -> Traje
     for _ in range(300):
         step = rng.normal(size=best.actions.shape) * 10.0 ** rng.uniform(0.0, np.log10(problem.actions[0].upper))
         actions = np.clip(np.round(best.actions + step), 0.0, problem.actions[0].upper)
-        trial = simulate(problem, best.states[0], actions)
+        trial = rollout(problem, best.states[0], actions)
         if trial.total_reward > best.total_reward and check(problem, trial).max_violation == 0.0:
             best = trial
     return best

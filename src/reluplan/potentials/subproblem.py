@@ -20,7 +20,7 @@ from reluplan.optimisation.solvers.highs import HighsSolver
 from reluplan.potentials.domain import StepDomain
 from reluplan.potentials.encode import EntryColumns, EntryExtension
 from reluplan.potentials.features import PatternFeatures
-from reluplan.problem.rollout import simulate
+from reluplan.problem.rollout import rollout
 
 Array = NDArray[np.float64]
 Entries = NDArray[np.int8]
@@ -141,7 +141,7 @@ class Subproblem:
         layout = self._domain.problem.layout
         step = np.zeros((2, layout.auxiliary_count))
         step[0] = inputs[layout.auxiliaries]
-        trajectory = simulate(self._domain.problem, inputs[layout.states], inputs[None, layout.actions], step)
+        trajectory = rollout(self._domain.problem, inputs[layout.states], inputs[None, layout.actions], step)
         return self._plan_model.assignment(trajectory)
 
     def best_reward(self, entries: Entries, deadline: float = math.inf) -> tuple[float, Array] | None:

@@ -1,4 +1,4 @@
-"""Checking a simulated plan: every constraint at every step, and the largest violation."""
+"""Checking a plan that was rolled out: every constraint at every step, and the largest violation."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def plan_csv(problem: Problem, trajectory: Trajectory) -> str:
 
 @dataclass(frozen=True, eq=False)
 class StoredPlan:
-    """What a plan file says: to be simulated, not believed."""
+    """What a plan file says: to be rolled out, not believed."""
 
     initial_state: Array
     actions: Array

@@ -16,7 +16,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """States (H+1, n), actions (H, m), auxiliaries (H+1, k) and rewards (H,) of a simulated plan."""
+    """States (H+1, n), actions (H, m), auxiliaries (H+1, k) and rewards (H,) of a plan that was rolled out."""
 
     states: Array
     actions: Array
@@ -32,7 +32,7 @@ class Trajectory:
         return float(np.sum(self.rewards))
 
 
-def simulate(problem: Problem, initial_state: Array, actions: Array, auxiliaries: Array | None = None) -> Trajectory:
+def rollout(problem: Problem, initial_state: Array, actions: Array, auxiliaries: Array | None = None) -> Trajectory:
     """The trajectory s_{t+1} = T(s_t, a_t, x_t) in float64, and R(s_t, a_t, x_t, s_{t+1}, x_{t+1}) of each step.
 
     Auxiliaries are part of the plan (shape (H+1, k)); zeros if not given.
@@ -48,6 +48,10 @@ def simulate(problem: Problem, initial_state: Array, actions: Array, auxiliaries
             states[t + 1] = problem.next_states(inputs)
         rewards = problem.reward.evaluate(step_vectors(states, actions, auxiliaries))
     return Trajectory(states, actions, auxiliaries, rewards)
+
+
+simulate = rollout
+"""The public name."""
 
 
 def step_vectors(states: NDArray[Scalar], actions: NDArray[Scalar], auxiliaries: NDArray[Scalar]) -> NDArray[Scalar]:
