@@ -69,7 +69,9 @@ def check(problem: Problem, trajectory: Trajectory, is_predicted: bool = True) -
 
 def _violations(problem: Problem, trajectory: Trajectory, is_predicted: bool) -> Iterator[Violation]:
     """The worst step of every constraint, violated or not."""
-    states, actions, auxiliaries = trajectory.states, trajectory.actions, trajectory.auxiliaries
+    states = trajectory.states
+    actions = trajectory.actions
+    auxiliaries = trajectory.auxiliaries
     allowed = problem.tolerances
     initial = np.maximum(problem.initial_lower - states[0], states[0] - problem.initial_upper)
     for variable, amount, tolerance in zip(problem.states, initial, allowed.states, strict=True):

@@ -62,5 +62,6 @@ def step_vectors(states: NDArray[Scalar], actions: NDArray[Scalar], auxiliaries:
 def state_vector(problem: Problem, states: Array, auxiliaries: Array) -> Array:
     """One state and its auxiliaries where initial and goal rows read them, zeros elsewhere, shape (1, width)."""
     w = np.zeros((1, problem.layout.width))
-    w[:, problem.layout.states], w[:, problem.layout.auxiliaries] = states, auxiliaries
+    w[:, problem.layout.states] = states
+    w[:, problem.layout.auxiliaries] = auxiliaries
     return w

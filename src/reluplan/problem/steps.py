@@ -86,7 +86,8 @@ def rollout_batch(
 
     initial: (B, n). actions: (B, H, m). auxiliaries: (B, H+1, k). OutOfTimeError after the deadline (of clock.now).
     """
-    network, layout = problem.dynamics, problem.layout
+    network = problem.dynamics
+    layout = problem.layout
     count, horizon = actions.shape[:2]
     states = np.empty((count, horizon + 1, layout.state_count))
     active = np.empty((horizon, count, network.relu_count), dtype=bool)

@@ -185,7 +185,8 @@ def conclude(solver: Adapter, model: Model, options: SolveOptions, monitor: Moni
         objective = None if ending.solution is None else model.value(ending.solution)
         finding = _Finding(status_of(objective, ending.bound, options.gap), "")
     else:
-        objective, finding = None, _examine(solver, model, options, monitor, ending)
+        objective = None
+        finding = _examine(solver, model, options, monitor, ending)
     reason = _stop_reason(monitor, ending, finding)
     return SolveResult(
         status=finding.status,

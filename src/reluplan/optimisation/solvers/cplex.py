@@ -76,7 +76,8 @@ class _Run:
         self._problem.solve()
 
     def ending(self) -> Ending:
-        solution, status = self._problem.solution, self._problem.solution.get_status()
+        solution = self._problem.solution
+        status = self._problem.solution.get_status()
         progress = solution.progress
         stopped = status in _codes(solution.status, "abort_user", "MIP_abort_feasible", "MIP_abort_infeasible")
         return Ending(
@@ -97,7 +98,8 @@ class _Run:
         return float(solution.get_objective_value()) if status == solution.status.optimal else math.inf
 
     def _configure(self, options: SolveOptions, tight: bool) -> None:
-        problem, parameters = self._problem, self._problem.parameters
+        problem = self._problem
+        parameters = self._problem.parameters
         problem.set_results_stream(None)
         problem.set_log_stream(None)
         problem.set_warning_stream(None)
@@ -128,7 +130,9 @@ class _Run:
             part.tolist() for part in (model.matrix.indptr, model.matrix.indices, model.matrix.data)
         )
         lower, upper = model.row_lower, model.row_upper
-        equal, has_lower, has_upper = lower == upper, np.isfinite(lower), np.isfinite(upper)
+        equal = lower == upper
+        has_lower = np.isfinite(lower)
+        has_upper = np.isfinite(upper)
         senses = np.select([equal, has_lower & has_upper, has_lower], ["E", "R", "G"], default="L")
         ranged = senses == "R"
         self._problem.linear_constraints.add(

@@ -73,7 +73,8 @@ class _Run:
         self._gurobi.optimize(self._on_callback)
 
     def ending(self) -> Ending:
-        gurobi, codes = self._gurobi, self._constants.Status
+        gurobi = self._gurobi
+        codes = self._constants.Status
         verdicts = {
             codes.INFEASIBLE: Verdict.INFEASIBLE,
             codes.UNBOUNDED: Verdict.UNBOUNDED,
@@ -98,7 +99,8 @@ class _Run:
 
     def _configure(self, options: SolveOptions, tight: bool) -> None:
         parameters = self._gurobi.Params
-        parameters.MIPGap, parameters.MIPGapAbs = solver_gap(options), absolute_solver_gap(options)
+        parameters.MIPGap = solver_gap(options)
+        parameters.MIPGapAbs = absolute_solver_gap(options)
         parameters.OptimalityTol = DUAL_TOLERANCE
         parameters.Threads = options.threads
         parameters.Seed = solver_seed(options)
@@ -106,7 +108,8 @@ class _Run:
             parameters.FeasibilityTol = parameters.IntFeasTol = FEASIBILITY_TOLERANCE
 
     def _add_columns(self, model: Model) -> Any:
-        gurobi, constants = self._gurobi, self._constants
+        gurobi = self._gurobi
+        constants = self._constants
         columns = gurobi.addMVar(
             model.column_count,
             lb=model.column_lower,
@@ -140,11 +143,13 @@ class _Run:
         """What this callback can tell; outside of MIP and MIPSOL that is what the last one told."""
         codes = self._constants.Callback
         if where == codes.MIPSOL:
-            bound, closed = gurobi.cbGet(codes.MIPSOL_OBJBND), int(gurobi.cbGet(codes.MIPSOL_NODCNT))
+            bound = gurobi.cbGet(codes.MIPSOL_OBJBND)
+            closed = int(gurobi.cbGet(codes.MIPSOL_NODCNT))
             self._seen = Snapshot(proven_bound(bound), self._seen.open_nodes, closed)
             return self._seen._replace(solution=np.array(gurobi.cbGetSolution(self._columns), dtype=np.float64))
         if where == codes.MIP:
-            bound, closed = gurobi.cbGet(codes.MIP_OBJBND), int(gurobi.cbGet(codes.MIP_NODCNT))
+            bound = gurobi.cbGet(codes.MIP_OBJBND)
+            closed = int(gurobi.cbGet(codes.MIP_NODCNT))
             self._seen = Snapshot(proven_bound(bound), int(gurobi.cbGet(codes.MIP_NODLFT)), closed)
         return self._seen
 

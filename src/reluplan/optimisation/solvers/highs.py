@@ -86,7 +86,8 @@ class _Run:
         return self._ending()
 
     def _ending(self) -> Ending:
-        status, info = self._highs.getModelStatus().name, self._highs.getInfo()
+        status = self._highs.getModelStatus().name
+        info = self._highs.getInfo()
         if status in _FAILURES:
             raise _RunError(f"HiGHS failed: {self._highs.modelStatusToString(self._highs.getModelStatus())}.")
         solution = None

@@ -16,7 +16,8 @@ KEPT_ENTRY = 1e-12
 UNSCALED: Options = {"small_matrix_value": KEPT_ENTRY, "large_matrix_value": 1e25}
 """For LPs that are not scaled: rewards of 1e9 on states of 1e-6 have entries of 1e15, which HiGHS refuses as it is."""
 _ROW_WISE = 2
-_MINIMISE, _MAXIMISE = 1, -1
+_MINIMISE = 1
+_MAXIMISE = -1
 
 
 def pass_model(

@@ -72,7 +72,8 @@ class _Run:
         self._scip.optimizeNogil()  # other threads of the process, which may be watching us, go on
 
     def ending(self) -> Ending:
-        scip, status = self._scip, str(self._scip.getStatus())
+        scip = self._scip
+        status = str(self._scip.getStatus())
         in_tree = self._in_tree()
         return Ending(
             verdict=_VERDICTS.get(status, Verdict.NOTHING_SPECIAL),
@@ -156,7 +157,8 @@ class _Run:
         return self._scip.getStage() in (stage.SOLVING, stage.SOLVED)
 
     def _best_solution(self) -> Array:
-        best, value_of = self._scip.getBestSol(), self._scip.getSolVal
+        best = self._scip.getBestSol()
+        value_of = self._scip.getSolVal
         return np.array([value_of(best, variable) for variable in self._variables], dtype=np.float64)
 
 

@@ -25,7 +25,8 @@ class Child:
 
     def __init__(self) -> None:
         self.surroundings = _surroundings()
-        self.is_used, self.is_whole = False, True
+        self.is_used = False
+        self.is_whole = True
         self.messages: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._errors = _file_for_errors()
         self._errors_before = 0
@@ -35,7 +36,8 @@ class Child:
 
     def send(self, message: object) -> None:
         """To a child that may be dead already; the reader finds that out."""
-        was_whole, self.is_whole = self.is_whole, False
+        was_whole = self.is_whole
+        self.is_whole = False
         with suppress(OSError, ValueError):  # the other end is gone, or ours is closed
             send(_pipe(self._process.stdin), message)
             self.is_whole = was_whole

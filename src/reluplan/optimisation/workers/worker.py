@@ -139,7 +139,8 @@ def _failure(error: Exception, story: str) -> Failure:
 
 def _claim_pipes() -> tuple[BinaryIO, BinaryIO]:
     """Our ends of the two pipes; afterwards stdin is empty and stdout goes where stderr goes."""
-    inbox, outbox = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    inbox = os.fdopen(os.dup(0), "rb")
+    outbox = os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, 0)
     os.close(nowhere)
