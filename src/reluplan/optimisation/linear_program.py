@@ -8,6 +8,7 @@ from typing import Any
 from reluplan.optimisation.highs_program import HighsProgram
 from reluplan.optimisation.model import Array, Model
 from reluplan.optimisation.scaling import is_wide
+from reluplan.optimisation.settings import LinearProgramSettings
 from reluplan.optimisation.solvers.highs_model import KEPT_ENTRY, Options
 
 OPTIONS: Options = {
@@ -18,10 +19,7 @@ OPTIONS: Options = {
     "mip_rel_gap": 1e-4,
     "mip_feasibility_tolerance": 1e-9,
 }
-MOST_ITERATIONS = 20_000
-"""And twenty for each row: more than any of these small programs needs, and an end to those that cycle."""
-MIP_SECONDS = 2.0
-"""The longest that a program with integer columns may take."""
+DEFAULT = LinearProgramSettings()
 LEAST_SECONDS = 1e-3
 """HiGHS takes a limit of zero for none in some of its parts."""
 
@@ -29,10 +27,11 @@ LEAST_SECONDS = 1e-3
 class LinearProgram(HighsProgram):
     """max objective · x over the rows and bounds of a model; integer columns make it a small MILP."""
 
-    def __init__(self, model: Model, warm_start: Any = None) -> None:
+    def __init__(self, model: Model, warm_start: Any = None, settings: LinearProgramSettings = DEFAULT) -> None:
         model = replace(model, integer=model.integer & ~is_wide(model))  # the rollout rounds
-        iterations = MOST_ITERATIONS + 20 * model.row_count
+        iterations = settings.iterations + settings.iterations_per_row * model.row_count
         super().__init__(model, {**OPTIONS, "simplex_iteration_limit": iterations}, relaxed=False)
+        self._mip_seconds = settings.mip_seconds
         self._is_mip = bool(model.integer.any())
         self.watch_the_clock()
         if warm_start is not None:
@@ -42,6 +41,6 @@ class LinearProgram(HighsProgram):
         """A maximiser, None if there is none or the time is up; there is none of a model that HiGHS refused."""
         if self.is_refused:
             return None
-        limit = min(time_limit, MIP_SECONDS) if self._is_mip else time_limit
+        limit = min(time_limit, self._mip_seconds) if self._is_mip else time_limit
         self.run_for(max(limit, LEAST_SECONDS))
         return self.solution if self.is_optimal or (self._is_mip and self.has_solution) else None

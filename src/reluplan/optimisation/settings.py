@@ -1,4 +1,4 @@
-"""What can be set about solving in processes of their own."""
+"""What can be set about solving: in processes of their own, and the small programs of the search."""
 
 from __future__ import annotations
 
@@ -29,3 +29,17 @@ class WorkerSettings:
         """How long after its time limit a child is killed."""
         share = min(self.limit_grace_share * time_limit, self.longest_limit_grace)
         return min(self.limit_grace, 0.5 * time_limit) + share
+
+
+@dataclass(frozen=True)
+class LinearProgramSettings:
+    """Limits of the small programs that the search solves one after the other.
+
+    iterations, iterations_per_row: of the simplex method, added up: more than any of these programs needs, and an end
+    to those that cycle.
+    mip_seconds: the longest that a program with integer columns may take.
+    """
+
+    iterations: int = 20_000
+    iterations_per_row: int = 20
+    mip_seconds: float = 2.0
