@@ -25,7 +25,7 @@ from reluplan.optimisation.workers import child as child_module
 from reluplan.optimisation.workers.isolated import IsolatedSolver
 from reluplan.optimisation.workers.pool import Job, WorkerPool
 from reluplan.optimisation.workers.supervisor import Supervisor
-from reluplan.optimisation.workers.worker import STOP
+from reluplan.optimisation.workers.worker import Signal
 
 Child = subprocess.Popen[bytes]
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
@@ -282,7 +282,7 @@ def test_messages_that_arrive_during_a_slow_hook_count(children: list[Child]) ->
 
     def take_until_the_end() -> None:
         supervisor._started -= 60.0
-        supervisor.child.send(STOP)
+        supervisor.child.send(Signal.STOP)
         while not (waiting and isinstance(waiting[-1], SolveResult)):
             waiting.append(supervisor.child.messages.get())
         for message in waiting:

@@ -18,7 +18,7 @@ from reluplan.optimisation.solvers import SOLVERS
 from reluplan.optimisation.solvers.adapter import status_of
 from reluplan.optimisation.solvers.base import Progress, SolveOptions, SolveResult, StopReason
 from reluplan.optimisation.workers.child import Child
-from reluplan.optimisation.workers.worker import BEGUN, STOP, Failure, Task
+from reluplan.optimisation.workers.worker import Failure, Signal, Task
 
 DEFAULT = WorkerSettings()
 
@@ -83,8 +83,8 @@ class Supervisor:
         except queue.Empty:
             message = None
         match message:
-            case str():
-                self._has_begun = self._has_begun or message == BEGUN
+            case Signal.BEGUN:
+                self._has_begun = True
             case Progress():
                 self._pass_on(message)
             case SolveResult():
@@ -125,7 +125,7 @@ class Supervisor:
             grace = self._settings.grace_after(self._options.time_limit)
         self._stop_reason = reason
         self._kill_at = time.monotonic() + grace
-        self.child.send(STOP)
+        self.child.send(Signal.STOP)
 
     def _final(self, result: SolveResult) -> SolveResult:
         self.is_free = self.child.is_whole

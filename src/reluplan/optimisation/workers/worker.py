@@ -19,6 +19,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, BinaryIO
 
 from reluplan.errors import ReluplanError, SolverError
@@ -26,9 +27,14 @@ from reluplan.optimisation.model import Model
 from reluplan.optimisation.solvers import solver_at
 from reluplan.optimisation.solvers.base import Array, SolveOptions, SolveResult
 
-STOP = "stop"
-BEGUN = "begun"
-"""The first answer to each task: whoever dies before it has not died of the task."""
+
+class Signal(Enum):
+    """Messages without content."""
+
+    STOP = "stop"
+    BEGUN = "begun"
+    """The first answer to each task: whoever dies before it has not died of the task."""
+
 
 _LENGTH = struct.Struct("!Q")
 
@@ -115,7 +121,7 @@ def _solve(task: Task, outbox: BinaryIO, stop: threading.Event) -> SolveResult |
         should_stop=stop.is_set,
         report_interval=task.report_interval,
     )
-    send(outbox, BEGUN)
+    send(outbox, Signal.BEGUN)
     try:
         return solver_at(task.solver_location).solve(task.model, options)
     except BrokenPipeError:
@@ -156,7 +162,7 @@ def _listen(inbox: BinaryIO, tasks: queue.SimpleQueue[Task | Call], stop: thread
     try:
         while True:
             message = receive(inbox)
-            if message == STOP:
+            if message is Signal.STOP:
                 stop.set()
             else:
                 stop.clear()
