@@ -193,7 +193,7 @@ def test_statuses_and_start_cross_the_pipe() -> None:
     seen: list[Progress] = []
     first = SolveOptions(on_progress=seen.append, should_stop=lambda: any(p.incumbent is not None for p in seen))
     good = get_solver("highs").solve(model, first)
-    nothing_new = SolveOptions(start=good.solution, should_stop=lambda: len(seen) > 1, on_progress=seen.append)
+    nothing_new = SolveOptions(warm_start=good.solution, should_stop=lambda: len(seen) > 1, on_progress=seen.append)
     again = IsolatedSolver("highs").solve(model, nothing_new)
     assert again.objective is not None
     assert good.objective is not None

@@ -185,7 +185,7 @@ def test_start_is_taken(solver: Solver) -> None:
     assert good.objective is not None
     seen.clear()
     options = SolveOptions(
-        time_limit=20.0, start=good.solution, on_progress=seen.append, should_stop=lambda: _has_incumbent(seen)
+        time_limit=20.0, warm_start=good.solution, on_progress=seen.append, should_stop=lambda: _has_incumbent(seen)
     )
     result = solver.solve(model, options)
     assert result.objective is not None
@@ -197,7 +197,7 @@ def test_start_is_taken(solver: Solver) -> None:
 def test_infeasible_start_is_ignored(solver: Solver) -> None:
     model = feasible_model(0)
     best = optimum(model)
-    result = solver.solve(model, SolveOptions(gap=0.0, start=np.full(model.column_count, 77.0)))
+    result = solver.solve(model, SolveOptions(gap=0.0, warm_start=np.full(model.column_count, 77.0)))
     assert result.objective == pytest.approx(best, abs=TOLERANCE)
 
 

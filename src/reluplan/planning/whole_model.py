@@ -108,7 +108,7 @@ def _solve(run: Run, plan_model: PlanModel, options: PlanOptions, time_limit: fl
             gap=0.5 * options.gap,
             threads=options.thread_count,
             seed=options.seed,
-            start=None if run.best is None else plan_model.assignment(run.best),
+            warm_start=None if run.best is None else plan_model.assignment(run.best),
             on_progress=listen,
         ),
     )

@@ -104,7 +104,7 @@ class Subproblem:
                 time_limit=time_limit,
                 gap=min(0.05, 0.1 * tolerance / max(1.0, tolerance)) if gap is None else gap,
                 threads=threads,
-                start=None if start is None else self._assignment(start),
+                warm_start=None if start is None else self._assignment(start),
                 on_progress=listen,
                 should_stop=lambda: settled,
             ),

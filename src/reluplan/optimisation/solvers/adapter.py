@@ -262,7 +262,7 @@ def _feasibility(solver: Adapter, model: Model, options: SolveOptions, monitor: 
     """Look for any solution of the model in the time left; a stop or Ctrl-C meanwhile counts for the whole solve."""
     if monitor.stop_reason is not None or monitor.remaining() <= 0.0:
         return Ending()
-    hooks = replace(options, time_limit=monitor.remaining(), start=None, on_progress=None)
+    hooks = replace(options, time_limit=monitor.remaining(), warm_start=None, on_progress=None)
     model = replace(model, objective=np.zeros(model.column_count), offset=0.0)
     ending, second = solver.attempt(model, hooks, tight)
     monitor.stop_reason = second.stop_reason or (StopReason.INTERRUPTED if ending.is_interrupted else None)
@@ -270,8 +270,8 @@ def _feasibility(solver: Adapter, model: Model, options: SolveOptions, monitor: 
 
 
 def _scaled_options(solver: Adapter, scaled: ScaledModel, options: SolveOptions) -> SolveOptions:
-    """The options with a start, the absolute gap, and a hook for progress, in the units of the scaled model."""
-    start = None if options.start is None else scaled.to_scaled(options.start)
+    """The options with the warm start, the absolute gap, and a hook for progress, in the units of the scaled model."""
+    warm_start = None if options.warm_start is None else scaled.to_scaled(options.warm_start)
     gap = scaled.to_scaled_value(max(options.gap, SMALLEST_GAP))
     on_progress = options.on_progress
 
@@ -283,7 +283,9 @@ def _scaled_options(solver: Adapter, scaled: ScaledModel, options: SolveOptions)
         margin = 0.0 if bound is None else bound_margin(scaled, bound, solver.dual_tolerance)
         on_progress(replace(progress, solution=solution, incumbent=incumbent, bound=bound, margin=margin))
 
-    return replace(options, start=start, absolute_gap=gap, on_progress=None if on_progress is None else report)
+    return replace(
+        options, warm_start=warm_start, absolute_gap=gap, on_progress=None if on_progress is None else report
+    )
 
 
 def _refuse_other_than_numbers(model: Model) -> None:

@@ -55,7 +55,7 @@ class SolveOptions:
 
     gap: stop when bound - objective <= gap * max(1, |objective|); below 1e-9 it is taken as 1e-9.
     absolute_gap: the same for |objective| <= 1, in the units of a scaled objective; `gap` if None.
-    start: a COMPLETE solution to begin from; adapters ignore it when the solver rejects it.
+    warm_start: a COMPLETE solution to begin from; adapters ignore it when the solver rejects it.
     on_progress: called from inside the solve, at most a few times a second and at every new incumbent.
     should_stop: polled often; True ends the solve with what is known so far.
     report_interval: seconds between two reports without a new incumbent.
@@ -66,7 +66,7 @@ class SolveOptions:
     absolute_gap: float | None = None
     threads: int = 1
     seed: int = 0
-    start: Array | None = None
+    warm_start: Array | None = None
     on_progress: Callable[[Progress], None] | None = None
     should_stop: Callable[[], bool] | None = None
     report_interval: float = 0.25

@@ -67,8 +67,8 @@ class _Run:
         self._configure(options, tight)
         self._add_columns(model)
         self._add_rows(model)
-        if options.start is not None and self._is_mip:
-            self._set_start(options.start)
+        if options.warm_start is not None and self._is_mip:
+            self._set_warm_start(options.warm_start)
         self._watch()
 
     def optimise(self) -> None:
@@ -142,7 +142,7 @@ class _Run:
             range_values=np.where(ranged, np.where(ranged, upper, 0.0) - np.where(ranged, lower, 0.0), 0.0).tolist(),
         )
 
-    def _set_start(self, start: Array) -> None:
+    def _set_warm_start(self, start: Array) -> None:
         starts = self._problem.MIP_starts
         starts.add([list(range(start.size)), start.tolist()], starts.effort_level.auto)
 

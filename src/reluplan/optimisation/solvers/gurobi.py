@@ -65,8 +65,8 @@ class _Run:
         self._configure(options, tight)
         self._columns = self._add_columns(model)
         self._add_rows(model)
-        if options.start is not None and self._is_mip:
-            self._columns.Start = options.start
+        if options.warm_start is not None and self._is_mip:
+            self._columns.Start = options.warm_start
 
     def optimise(self) -> None:
         self._gurobi.Params.TimeLimit = self._monitor.remaining()

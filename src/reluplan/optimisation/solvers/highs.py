@@ -67,8 +67,8 @@ class _Run:
         self._highs = highspy.Highs()
         self._configure(options, tight, presolve)
         self._load()
-        if options.start is not None and self._is_mip:
-            self._set_start(options)
+        if options.warm_start is not None and self._is_mip:
+            self._set_warm_start(options)
         self._subscribe()
 
     def optimise(self) -> Ending:
@@ -132,10 +132,10 @@ class _Run:
     def _load(self) -> None:
         self._check(pass_model(self._highs, self._model), "passModel")
 
-    def _set_start(self, options: SolveOptions) -> None:
+    def _set_warm_start(self, options: SolveOptions) -> None:
         start = self._highspy.HighsSolution()
-        start.col_value = options.start
-        self._highs.setSolution(start)  # a start that HiGHS dislikes is its to ignore
+        start.col_value = options.warm_start
+        self._highs.setSolution(start)  # one that HiGHS dislikes is its to ignore
 
     def _subscribe(self) -> None:
         highs = self._highs

@@ -63,8 +63,8 @@ class _Run:
         self._configure(options, tight)
         self._variables = self._add_columns(model)
         self._add_rows(model)
-        if options.start is not None:
-            self._set_start(options.start)
+        if options.warm_start is not None:
+            self._set_warm_start(options.warm_start)
         self._watch()
 
     def optimise(self) -> None:
@@ -128,7 +128,7 @@ class _Run:
             coefficients = {terms[columns[k]]: values[k] for k in entries} or {terms[0]: 0.0}
             self._scip.addCons(expressions.ExprCons(expressions.Expr(coefficients), lower, upper))
 
-    def _set_start(self, start: Array) -> None:
+    def _set_warm_start(self, start: Array) -> None:
         solution = self._scip.createSol()
         for variable, value in zip(self._variables, start.tolist(), strict=True):
             self._scip.setSolVal(solution, variable, value)

@@ -199,7 +199,7 @@ class Supervisor:
                 gap=options.gap,
                 threads=options.threads,
                 seed=options.seed,
-                start=options.start,
+                warm_start=options.warm_start,
                 report_interval=options.report_interval,
             )
         )

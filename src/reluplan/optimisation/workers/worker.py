@@ -53,7 +53,7 @@ class Task:
     gap: float
     threads: int
     seed: int
-    start: Array | None
+    warm_start: Array | None
     report_interval: float
 
 
@@ -116,7 +116,7 @@ def _solve(task: Task, outbox: BinaryIO, stop: threading.Event) -> SolveResult |
         gap=task.gap,
         threads=task.threads,
         seed=task.seed,
-        start=task.start,
+        warm_start=task.warm_start,
         on_progress=lambda progress: send(outbox, progress),
         should_stop=stop.is_set,
         report_interval=task.report_interval,

@@ -199,7 +199,7 @@ class Decomposition:
 
         limit = max(0.1, LONGEST_SHARE * (deadline - clock.now()))
         start = piece.assignment(plan_window(piece.span, self.plan)) if piece.span.count == 1 else None
-        return Job(model, SolveOptions(time_limit=limit, gap=gap, start=start, on_progress=listen))
+        return Job(model, SolveOptions(time_limit=limit, gap=gap, warm_start=start, on_progress=listen))
 
     def _learn(self, i: int, values: Array, result: SolveResult) -> bool:
         """Keep the bound and the cut of a solved window; True if it proved that there is no such window."""
