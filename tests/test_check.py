@@ -13,7 +13,7 @@ from reluplan.problem.check import Violation, check
 from reluplan.problem.expression import Constraint, Scope, parse_constraints
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
-from reluplan.problem.rollout import Trajectory, simulate
+from reluplan.problem.rollout import Trajectory, rollout
 from reluplan.problem.tolerance import TOLERANCE
 
 HORIZON = 4
@@ -219,7 +219,7 @@ def test_the_report_is_the_maximum_over_all_families(seed: int) -> None:
     """Against a plain loop, for random problems and random trajectories."""
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, relus=3, horizon=3, auxiliary=bool(seed % 2))
-    trajectory = simulate(
+    trajectory = rollout(
         problem,
         rng.normal(scale=2.0, size=len(problem.states)),
         rng.normal(size=(3, len(problem.actions))),

@@ -18,12 +18,14 @@ import pytest
 
 from random_models import feasible_model, hard_model, infeasible_model, optimum, wide_model
 from reluplan.errors import InputError, MissingExtraError, SolverError
+from reluplan.optimisation.settings import WorkerSettings
 from reluplan.optimisation.solvers import SOLVER_NAMES, get_solver
-from reluplan.optimisation.solvers.base import Progress, SolveOptions, Solver, SolveResult, SolveStatus
-from reluplan.optimisation.workers import isolated
+from reluplan.optimisation.solvers.base import Progress, SolveOptions, Solver, SolveResult, SolveStatus, StopReason
+from reluplan.optimisation.workers import child as child_module
 from reluplan.optimisation.workers.isolated import IsolatedSolver
 from reluplan.optimisation.workers.pool import Job, WorkerPool
-from reluplan.optimisation.workers.worker import STOP
+from reluplan.optimisation.workers.supervisor import Supervisor
+from reluplan.optimisation.workers.worker import Signal
 
 Child = subprocess.Popen[bytes]
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
@@ -32,15 +34,15 @@ posix_only = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 @pytest.fixture
 def children(monkeypatch: pytest.MonkeyPatch) -> list[Child]:
     """The child processes that IsolatedSolver starts, in order; none is left from before."""
-    isolated.end_idle_child()
+    child_module.end_idle_child()
     started: list[Child] = []
-    start = isolated._start_child
+    start = child_module._start_child
 
     def start_and_record(*arguments: Any) -> Child:
         started.append(start(*arguments))
         return started[-1]
 
-    monkeypatch.setattr(isolated, "_start_child", start_and_record)
+    monkeypatch.setattr(child_module, "_start_child", start_and_record)
     return started
 
 
@@ -65,7 +67,7 @@ def test_the_child_is_kept_for_the_next_solve(children: list[Child]) -> None:
     assert result.objective == pytest.approx(optimum(models[0]))
     assert IsolatedSolver("highs").solve(models[1], SolveOptions()).solution is not None
     assert len(children) == 1
-    isolated.end_idle_child()
+    child_module.end_idle_child()
     assert children[0].poll() is not None
 
 
@@ -74,7 +76,7 @@ def test_a_stop_does_not_reach_the_next_solve(children: list[Child]) -> None:
     model = feasible_model(3)
     for _ in range(5):
         stopped = IsolatedSolver("highs").solve(hard_model(), SolveOptions(should_stop=lambda: True))
-        assert stopped.message == "stopped by the caller"
+        assert stopped.stop_reason is StopReason.STOPPED
         done = IsolatedSolver("highs").solve(model, SolveOptions(gap=0.0))
         assert (done.status, done.message) == (SolveStatus.OPTIMAL, "Optimal")
         assert done.objective == pytest.approx(optimum(model))
@@ -131,12 +133,12 @@ def test_a_child_of_other_surroundings_is_not_used(children: list[Child], monkey
 
 def test_a_child_whose_message_was_cut_short_is_not_kept(children: list[Child]) -> None:
     """As by Ctrl-C in the middle of sending it: the next message would be taken for the rest of it."""
-    child = isolated.take_child()
+    child = child_module.take_child()
     child.is_whole = False
-    supervisor = isolated.Supervisor(child, "highs", feasible_model(3), SolveOptions())
+    supervisor = Supervisor(child, "highs", feasible_model(3), SolveOptions())
     assert supervisor.run().status is SolveStatus.OPTIMAL
     assert not supervisor.is_free
-    isolated.give_back(child, supervisor.is_free)
+    child_module.give_back(child, supervisor.is_free)
     assert children[0].poll() is not None
 
 
@@ -155,22 +157,23 @@ _FORKING_SCRIPT = textwrap.dedent(
     import os, sys, threading
     sys.path.append(sys.argv[1])
     from random_models import wide_model
-    from reluplan.optimisation.workers import isolated
+    from reluplan.optimisation.workers import child as child_module
+    from reluplan.optimisation.workers.isolated import IsolatedSolver
     from reluplan.optimisation.solvers.base import SolveOptions
 
     def solve(size=5):
-        assert isolated.IsolatedSolver("highs").solve(wide_model(size), SolveOptions()).objective == float(size)
+        assert IsolatedSolver("highs").solve(wide_model(size), SolveOptions()).objective == float(size)
 
     solve()
-    (kept,) = isolated._idle
+    (kept,) = child_module._idle
     pid = os.fork()
     if pid == 0:
-        assert not isolated._idle
+        assert not child_module._idle
         solve()
         print("forked", flush=True)
         sys.exit(0)
     assert os.waitpid(pid, 0)[1] == 0
-    assert isolated._idle == [kept] and kept.is_ready()
+    assert child_module._idle == [kept] and kept.is_ready()
     solve()
     print("parent")
     threads = [threading.Thread(target=solve, args=(size,)) for size in (3, 4, 5, 6)]
@@ -178,7 +181,7 @@ _FORKING_SCRIPT = textwrap.dedent(
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(isolated._idle) == 1
+    assert len(child_module._idle) == 1
     print("threads")
     """
 )
@@ -190,7 +193,7 @@ def test_statuses_and_start_cross_the_pipe() -> None:
     seen: list[Progress] = []
     first = SolveOptions(on_progress=seen.append, should_stop=lambda: any(p.incumbent is not None for p in seen))
     good = get_solver("highs").solve(model, first)
-    nothing_new = SolveOptions(start=good.solution, should_stop=lambda: len(seen) > 1, on_progress=seen.append)
+    nothing_new = SolveOptions(warm_start=good.solution, should_stop=lambda: len(seen) > 1, on_progress=seen.append)
     again = IsolatedSolver("highs").solve(model, nothing_new)
     assert again.objective is not None
     assert good.objective is not None
@@ -202,7 +205,7 @@ def test_progress_is_streamed() -> None:
     seen: list[Progress] = []
     options = SolveOptions(time_limit=30.0, on_progress=seen.append, should_stop=lambda: len(seen) > 5)
     result = IsolatedSolver("highs").solve(model, options)
-    assert result.message == "stopped by the caller"
+    assert result.stop_reason is StopReason.STOPPED
     assert result.status is SolveStatus.FEASIBLE
     for progress in seen:
         if progress.solution is not None:
@@ -221,12 +224,13 @@ def test_child_that_ignores_the_limit_is_killed(children: list[Child]) -> None:
 
     seen: list[Progress] = []
     options = SolveOptions(time_limit=60.0, on_progress=_after_incumbent(seen, freeze_until_the_limit))
-    supervisor = isolated.Supervisor(isolated.take_child(), "highs", hard_model(), options)
+    impatient = WorkerSettings(limit_grace=-100.0)
+    supervisor = Supervisor(child_module.take_child(), "highs", hard_model(), options, impatient)
     result = supervisor.run()
     assert not supervisor.is_free
-    isolated.give_back(supervisor.child, supervisor.is_free)
+    child_module.give_back(supervisor.child, supervisor.is_free)
     assert children[0].poll() is not None
-    assert result.message == "time limit"
+    assert result.stop_reason is StopReason.TIME_LIMIT
     _check_honest(result, seen)
 
 
@@ -235,6 +239,7 @@ def test_child_that_dies_leaves_what_it_found(children: list[Child]) -> None:
     seen: list[Progress] = []
     options = SolveOptions(time_limit=60.0, on_progress=_after_incumbent(seen, lambda: _signal(children, "SIGKILL")))
     result = IsolatedSolver("highs").solve(hard_model(), options)
+    assert result.stop_reason is StopReason.FAILED
     assert "died (SIGKILL" in result.message
     _check_honest(result, seen)
 
@@ -253,33 +258,31 @@ def test_ctrl_c_returns_what_was_found() -> None:
     seen: list[Progress] = []
     interrupt = _after_incumbent(seen, lambda: os.kill(os.getpid(), signal.SIGINT))
     result = IsolatedSolver("highs").solve(hard_model(), SolveOptions(time_limit=60.0, on_progress=interrupt))
-    assert result.message == "interrupted"
+    assert result.is_interrupted
     _check_honest(result, seen)
 
 
 @posix_only
-def test_second_ctrl_c_does_not_wait(children: list[Child], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_ctrl_c_does_not_wait(children: list[Child]) -> None:
     def freeze_and_interrupt() -> None:
         _signal(children, "SIGSTOP")
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(isolated, "STOP_GRACE", 600.0)
     seen: list[Progress] = []
     options = SolveOptions(on_progress=_after_incumbent(seen, freeze_and_interrupt))
-    result = IsolatedSolver("highs").solve(hard_model(), options)
-    assert result.message == "interrupted"
+    result = IsolatedSolver("highs", WorkerSettings(stop_grace=600.0)).solve(hard_model(), options)
+    assert result.is_interrupted
     _check_honest(result, seen)
 
 
-def test_messages_that_arrive_during_a_slow_hook_count(children: list[Child], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_that_arrive_during_a_slow_hook_count(children: list[Child]) -> None:
     """The hook takes longer than the limit and its grace; the final answer waits in the queue."""
-    monkeypatch.setattr(isolated, "LIMIT_GRACE", -100.0)
     waiting: list[Any] = []
 
     def take_until_the_end() -> None:
         supervisor._started -= 60.0
-        supervisor.child.send(STOP)
+        supervisor.child.send(Signal.STOP)
         while not (waiting and isinstance(waiting[-1], SolveResult)):
             waiting.append(supervisor.child.messages.get())
         for message in waiting:
@@ -287,9 +290,10 @@ def test_messages_that_arrive_during_a_slow_hook_count(children: list[Child], mo
 
     seen: list[Progress] = []
     options = SolveOptions(time_limit=60.0, on_progress=_after_incumbent(seen, take_until_the_end))
-    supervisor = isolated.Supervisor(isolated.take_child(), "highs", hard_model(), options)
+    impatient = WorkerSettings(limit_grace=-100.0)
+    supervisor = Supervisor(child_module.take_child(), "highs", hard_model(), options, impatient)
     result = supervisor.run()
-    isolated.give_back(supervisor.child, supervisor.is_free)
+    child_module.give_back(supervisor.child, supervisor.is_free)
     assert (result.closed_nodes, result.objective) == (waiting[-1].closed_nodes, waiting[-1].objective)
     assert result.dual_bound == waiting[-1].dual_bound
     _check_honest(result, seen)
@@ -380,20 +384,21 @@ _ORPHANING_SCRIPT = textwrap.dedent(
     import os, signal, sys
     sys.path.append(sys.argv[1])
     from random_models import hard_model, wide_model
-    from reluplan.optimisation.workers import isolated
+    from reluplan.optimisation.workers import child as child_module
+    from reluplan.optimisation.workers.isolated import IsolatedSolver
     from reluplan.optimisation.solvers.base import SolveOptions
 
     started = []
-    start = isolated._start_child
-    isolated._start_child = lambda *arguments: started.append(start(*arguments)) or started[-1]
-    assert isolated.IsolatedSolver("highs").solve(wide_model(5), SolveOptions()).objective == 5.0
+    start = child_module._start_child
+    child_module._start_child = lambda *arguments: started.append(start(*arguments)) or started[-1]
+    assert IsolatedSolver("highs").solve(wide_model(5), SolveOptions()).objective == 5.0
 
     def die(progress):
         if progress.incumbent is not None:
             print(started[-1].pid, flush=True)
             os.kill(os.getpid(), signal.SIGKILL)
 
-    isolated.IsolatedSolver("highs").solve(hard_model(), SolveOptions(time_limit=60.0, on_progress=die))
+    IsolatedSolver("highs").solve(hard_model(), SolveOptions(time_limit=60.0, on_progress=die))
     """
 )
 

@@ -37,7 +37,7 @@ from reluplan.potentials.settings import PotentialSettings
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
-from reluplan.problem.rollout import Trajectory, simulate
+from reluplan.problem.rollout import Trajectory, rollout
 from reluplan.proofs.grid.settings import GridSettings
 from reluplan.proofs.grid.value_function import grid_bound
 from reluplan.proofs.lagrangian.decomposition import Decomposition
@@ -84,7 +84,7 @@ def feasible_plans(problem: Problem, count: int = 60) -> list[Trajectory]:
     for _ in range(count):
         actions = rng.uniform(-1.0, 1.0, (problem.horizon, 2)) * rng.random()
         actions[:, 0] = np.minimum(actions[:, 0], 0.5)
-        trajectory = simulate(problem, problem.initial_lower, actions)
+        trajectory = rollout(problem, problem.initial_lower, actions)
         if ((trajectory.states >= lower) & (trajectory.states <= upper)).all():
             found.append(trajectory)
     assert found

@@ -19,14 +19,14 @@ from reluplan import Problem, plan
 from reluplan.network.relu_network import Layer, ReluNetwork
 from reluplan.optimisation.margin import bound_margin
 from reluplan.optimisation.model import Model
-from reluplan.optimisation.scaling import SMALLEST_COST, WIDE, scale_model
+from reluplan.optimisation.scaling import SMALLEST_COST, scale_model
 from reluplan.optimisation.solvers import SOLVER_NAMES, get_solver
 from reluplan.optimisation.solvers.base import SolveOptions, SolveStatus
 from reluplan.problem.check import check
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
-from reluplan.problem.problem import Variable
-from reluplan.problem.rollout import Trajectory, simulate
+from reluplan.problem.problem import WIDE, Variable
+from reluplan.problem.rollout import Trajectory, rollout
 
 BUGS = Path(__file__).resolve().parents[2] / "shared" / "bugs"
 Array = NDArray[np.float64]
@@ -130,7 +130,7 @@ def climb(problem: Problem, plan: Trajectory, rng: np.random.Generator) -> Traje
     for _ in range(300):
         step = rng.normal(size=best.actions.shape) * 10.0 ** rng.uniform(0.0, np.log10(problem.actions[0].upper))
         actions = np.clip(np.round(best.actions + step), 0.0, problem.actions[0].upper)
-        trial = simulate(problem, best.states[0], actions)
+        trial = rollout(problem, best.states[0], actions)
         if trial.total_reward > best.total_reward and check(problem, trial).max_violation == 0.0:
             best = trial
     return best

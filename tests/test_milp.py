@@ -23,7 +23,7 @@ from reluplan.optimisation.solvers.highs import HighsSolver
 from reluplan.problem.check import check
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
-from reluplan.problem.rollout import simulate
+from reluplan.problem.rollout import rollout
 
 Array = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)
@@ -130,7 +130,7 @@ def test_a_simulated_plan_is_a_complete_start(seed: int) -> None:
     actions = np.where([v.is_discrete for v in problem.actions], np.round(actions), actions)
     initial = np.round(rng.uniform(problem.initial_lower, problem.initial_upper))
     initial = np.clip(initial, problem.initial_lower, problem.initial_upper)
-    trajectory = simulate(problem, initial, actions)
+    trajectory = rollout(problem, initial, actions)
     low, high = problem.box(problem.states)
     if (trajectory.states < low).any() or (trajectory.states > high).any():
         return
@@ -195,7 +195,7 @@ def test_ideal_cuts_keep_every_plan_and_tighten_the_relaxation(seed: int) -> Non
         low, high = problem.box(problem.actions)
         actions = rng.uniform(low, high, (2, len(low)))
         actions = np.where([v.is_discrete for v in problem.actions], np.round(actions), actions)
-        found = simulate(problem, start, actions, np.zeros((3, 0)))
+        found = rollout(problem, start, actions, np.zeros((3, 0)))
         if check(problem, found).ok:
             x = plan_model.assignment(found)
             assert ((cut.matrix @ x)[extra] <= cut.row_upper[extra] + 1e-6).all()

@@ -12,8 +12,8 @@ import pytest
 
 from random_models import feasible_model, hard_model, optimum
 from reluplan.errors import SolverError
-from reluplan.optimisation.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus
-from reluplan.optimisation.workers.isolated import Child
+from reluplan.optimisation.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus, StopReason
+from reluplan.optimisation.workers.child import Child
 from reluplan.optimisation.workers.pool import Job, WorkerPool
 
 
@@ -34,7 +34,7 @@ def test_a_stopped_job_does_not_stop_the_next() -> None:
     with WorkerPool("highs", 1) as pool:
         (stopped,) = pool.solve_all([Job(hard_model(), SolveOptions(should_stop=lambda: True))])
         (done,) = pool.solve_all([Job(feasible_model(3), SolveOptions(gap=0.0))])
-    assert stopped.message == "stopped by the caller"
+    assert stopped.stop_reason is StopReason.STOPPED
     assert done.objective == pytest.approx(optimum(feasible_model(3)))
 
 
@@ -53,7 +53,7 @@ def test_jobs_share_the_time_until_a_deadline() -> None:
         late = pool.solve_all(jobs[:1], deadline=time.monotonic() - 1.0)
     assert all(r.status in (SolveStatus.FEASIBLE, SolveStatus.NO_SOLUTION) for r in results)
     assert sum(r.dual_bound < math.inf for r in results) >= 5
-    assert late[0].message == "no time was left"
+    assert (late[0].stop_reason, late[0].message) == (StopReason.TIME_LIMIT, "no time was left")
     assert late[0].dual_bound == math.inf
 
 

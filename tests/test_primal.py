@@ -20,7 +20,7 @@ from reluplan.problem.check import check
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
-from reluplan.problem.rollout import Trajectory, simulate
+from reluplan.problem.rollout import Trajectory, rollout
 from reluplan.search import search_plans
 from reluplan.search.batch import roll_out
 from reluplan.search.box import search_box
@@ -98,7 +98,7 @@ def test_a_linearisation_is_exact_on_its_own_trajectory(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, relus=6, horizon=4)
     decisions = search_box(problem, None).random(rng, 1)
-    plan = simulate(problem, decisions.initial[0], decisions.actions[0])
+    plan = rollout(problem, decisions.initial[0], decisions.actions[0])
     lin = linearise(problem, plan)
     predictions = np.einsum("toi,ti->to", lin.jacobian, lin.inputs) + lin.offset
     units = np.einsum("tui,ti->tu", lin.slopes, lin.inputs) + lin.intercepts
@@ -116,7 +116,7 @@ def test_the_optimum_of_small_problems_is_found_and_never_beaten(seed: int) -> N
     assert run.incumbent.plan is not None
     assert check(
         problem,
-        simulate(problem, run.incumbent.plan.states[0], run.incumbent.plan.actions, run.incumbent.plan.auxiliaries),
+        rollout(problem, run.incumbent.plan.states[0], run.incumbent.plan.actions, run.incumbent.plan.auxiliaries),
     ).ok
     assert best - 1e-3 <= run.incumbent.plan.total_reward <= best + 1e-4
 
@@ -208,7 +208,7 @@ def test_states_that_explode_are_no_error(horizon: int) -> None:
 
 def test_a_start_is_never_made_worse() -> None:
     problem = line_problem()
-    start = simulate(problem, np.zeros(1), np.array([[1.0]] * 5 + [[0.0]] * 3))
+    start = rollout(problem, np.zeros(1), np.array([[1.0]] * 5 + [[0.0]] * 3))
     assert searched(problem, seconds=1e-3, start=start).incumbent.reward == pytest.approx(-10.0)
 
 

@@ -147,7 +147,7 @@ def test_starts_and_reports_are_in_the_units_of_the_caller(name: str) -> None:
     other = in_other_units(model, np.where(model.integer, 1.0, 1e6))
     best = get_solver("highs").solve(other, SolveOptions(gap=0.0))
     seen: list[Progress] = []
-    get_solver(name).solve(other, SolveOptions(gap=0.0, start=best.solution, on_progress=seen.append))
+    get_solver(name).solve(other, SolveOptions(gap=0.0, warm_start=best.solution, on_progress=seen.append))
     solutions = [progress for progress in seen if progress.solution is not None]
     for progress in solutions:
         assert progress.solution is not None

@@ -27,7 +27,7 @@ from reluplan.errors import InputError, MissingExtraError, SolverError
 from reluplan.optimisation.model import Model
 from reluplan.optimisation.solvers import SOLVER_NAMES, get_solver
 from reluplan.optimisation.solvers.adapter import Adapter, Ending, Verdict, conclude, status_of
-from reluplan.optimisation.solvers.base import Progress, SolveOptions, Solver, SolveResult, SolveStatus
+from reluplan.optimisation.solvers.base import Progress, SolveOptions, Solver, SolveResult, SolveStatus, StopReason
 from reluplan.optimisation.solvers.highs import HighsSolver
 from reluplan.optimisation.solvers.monitor import Monitor
 
@@ -185,7 +185,7 @@ def test_start_is_taken(solver: Solver) -> None:
     assert good.objective is not None
     seen.clear()
     options = SolveOptions(
-        time_limit=20.0, start=good.solution, on_progress=seen.append, should_stop=lambda: _has_incumbent(seen)
+        time_limit=20.0, warm_start=good.solution, on_progress=seen.append, should_stop=lambda: _has_incumbent(seen)
     )
     result = solver.solve(model, options)
     assert result.objective is not None
@@ -197,7 +197,7 @@ def test_start_is_taken(solver: Solver) -> None:
 def test_infeasible_start_is_ignored(solver: Solver) -> None:
     model = feasible_model(0)
     best = optimum(model)
-    result = solver.solve(model, SolveOptions(gap=0.0, start=np.full(model.column_count, 77.0)))
+    result = solver.solve(model, SolveOptions(gap=0.0, warm_start=np.full(model.column_count, 77.0)))
     assert result.objective == pytest.approx(best, abs=TOLERANCE)
 
 
@@ -208,7 +208,7 @@ def test_time_limit_gives_an_honest_status(solver: Solver, limit: float) -> None
     assert result.status in (SolveStatus.FEASIBLE, SolveStatus.NO_SOLUTION)
     assert (result.solution is None) == (result.status is SolveStatus.NO_SOLUTION)
     assert result.dual_bound >= 0.0 - TOLERANCE
-    assert result.message == "time limit"
+    assert (result.stop_reason, result.message) == (StopReason.TIME_LIMIT, "time limit")
 
 
 def test_should_stop(solver: Solver) -> None:
@@ -216,7 +216,7 @@ def test_should_stop(solver: Solver) -> None:
     options = SolveOptions(time_limit=60.0, on_progress=seen.append, should_stop=lambda: _has_incumbent(seen))
     result = solver.solve(hard_model(), options)
     assert result.status is SolveStatus.FEASIBLE
-    assert result.message == "stopped by the caller"
+    assert (result.stop_reason, result.message) == (StopReason.STOPPED, "stopped by the caller")
     assert result.dual_bound >= 0.0 - TOLERANCE
 
 
@@ -264,7 +264,7 @@ def test_ctrl_c_ends_the_solve(solver: Solver) -> None:
 
     result = solver.solve(hard_model(), SolveOptions(time_limit=120.0, on_progress=press_soon))
     pressed[0].join()
-    assert result.message == "interrupted"
+    assert (result.stop_reason, result.message) == (StopReason.INTERRUPTED, "interrupted")
     assert result.status is SolveStatus.FEASIBLE
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

@@ -13,11 +13,28 @@ or by an installed package that declares an entry point in the kind's group, fou
 from __future__ import annotations
 
 from importlib import import_module, metadata
-from typing import Generic, TypeVar, cast
+from operator import attrgetter
+from typing import Any, Generic, TypeVar, cast
 
 from reluplan.errors import InputError
 
 T = TypeVar("T")
+
+
+def imported(location: str) -> Any:
+    """What stands at "module:attribute"."""
+    module, _, attribute = location.partition(":")
+    return attrgetter(attribute)(import_module(module))
+
+
+def _leads_to(location: str, item: object) -> bool:
+    """Whether a process that runs another script finds this very item there."""
+    if location.startswith("__main__:"):
+        return False
+    try:
+        return imported(location) is item
+    except (ImportError, AttributeError, ValueError):
+        return False
 
 
 class Registry(Generic[T]):
@@ -30,8 +47,10 @@ class Registry(Generic[T]):
     """
 
     def __init__(self, kind: str, group: str) -> None:
-        self._kind, self._group = kind, group
+        self._kind = kind
+        self._group = group
         self._found: dict[str, T | str] = {}
+        self._places: dict[str, str] = {}
         self._searched = False
 
     def register(self, name: str, item: T | str, replace: bool = False) -> None:
@@ -39,6 +58,7 @@ class Registry(Generic[T]):
         if name in self._found and not replace:
             raise InputError(f"there is a {self._kind} called '{name}' already")
         self._found[name] = item
+        self._places.pop(name, None)
 
     def names(self) -> tuple[str, ...]:
         """Every name, in the order in which they were added."""
@@ -55,10 +75,21 @@ class Registry(Generic[T]):
             raise InputError(f"unknown {self._kind} '{name}'; choose one of {', '.join(self.names())}")
         item = self._found[name]
         if isinstance(item, str):
-            module, _, attribute = item.partition(":")
-            item = cast(T, getattr(import_module(module), attribute))
+            self._places[name] = item
+            item = cast(T, imported(item))
             self._found[name] = item
         return item
+
+    def location(self, name: str) -> str:
+        """The "module:attribute" under which another process finds the item; InputError if there is none."""
+        item = self[name]
+        found = self._places.get(name, f"{getattr(item, '__module__', '')}:{getattr(item, '__qualname__', '')}")
+        if not _leads_to(found, item):
+            raise InputError(
+                f"the {self._kind} '{name}' cannot be found by other processes; define it at the top of a module that "
+                f"can be imported, and register it as 'module:attribute'"
+            )
+        return found
 
     def _search(self) -> None:
         """Look for entry points, once; what is registered by a call comes before what is installed."""

@@ -51,7 +51,7 @@ def check(
     from reluplan.problem.check import check as check_plan
     from reluplan.problem.plan_file import read_plan
     from reluplan.problem.problem import Problem
-    from reluplan.problem.rollout import simulate
+    from reluplan.problem.rollout import rollout
     from reluplan.report import check_record, print_check
     from reluplan.report.terminal import print_disagreements
 
@@ -59,7 +59,7 @@ def check(
     loaded = replace(Problem.load(problem), tie_distance=0.0)  # a plan may be as close to a tie as exactness allows
     loaded = loaded if horizon is None else loaded.with_horizon(horizon)
     stored = read_plan(loaded, plan_file)
-    trajectory = simulate(loaded, stored.initial_state, stored.actions, stored.auxiliaries)
+    trajectory = rollout(loaded, stored.initial_state, stored.actions, stored.auxiliaries)
     report = check_plan(loaded, trajectory)
     result = read_result(plan_file)
     found = disagreements(loaded, stored, trajectory, report, result)

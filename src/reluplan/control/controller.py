@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -108,14 +108,8 @@ class Controller:
         """The problem of this step: from the observed state, over the next few steps."""
         remaining = max(1, self.problem.horizon - len(self.decisions))
         horizon = min(self.lookahead or remaining, remaining)
-        return replace(
-            self.problem,
-            horizon=horizon,
-            initial_lower=state,
-            initial_upper=state,
-            initial_constraints=(),
-            goal=self.problem.goal if horizon == remaining else (),
-        )
+        goal = self.problem.goal if horizon == remaining else ()
+        return self.problem.part(horizon, state, state, keeps_initial_rows=False, goal=goal)
 
 
 def _better(window: Problem, result: StepPlan, rest: Trajectory | None) -> tuple[Source, Trajectory | None]:

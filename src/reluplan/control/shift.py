@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from reluplan.problem.check import check
 from reluplan.problem.problem import Problem
-from reluplan.problem.rollout import Trajectory, simulate
+from reluplan.problem.rollout import Trajectory, rollout
 
 Array = NDArray[np.float64]
 
@@ -23,7 +23,7 @@ def shifted_plan(problem: Problem, previous: Trajectory) -> Trajectory:
     rest = previous.actions[1 : problem.horizon + 1]
     auxiliaries = _fit_length(previous.auxiliaries[1:], problem.horizon + 1)
     plans = (
-        simulate(problem, problem.initial_lower, np.vstack([rest, ending]), auxiliaries)
+        rollout(problem, problem.initial_lower, np.vstack([rest, ending]), auxiliaries)
         for ending in _endings(problem, previous, problem.horizon - len(rest))
     )
     return max(plans, key=lambda p: (check(problem, p).ok, p.total_reward))

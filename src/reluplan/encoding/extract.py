@@ -1,4 +1,4 @@
-"""From a solver's solution to an exact plan: extract, simulate and, if tolerances leaked, repair by an LP."""
+"""From a solver's solution to an exact plan: extract, roll out and, if tolerances leaked, repair by an LP."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reluplan.optimisation.scaling import column_sizes, is_wide, row_sizes
 from reluplan.optimisation.solvers.adapter import FEASIBILITY_TOLERANCE
 from reluplan.optimisation.solvers.base import SolveOptions
 from reluplan.optimisation.solvers.highs import HighsSolver
-from reluplan.problem.rollout import Trajectory, simulate
+from reluplan.problem.rollout import Trajectory, rollout
 
 Array = NDArray[np.float64]
 
@@ -31,7 +31,7 @@ def extract(plan_model: PlanModel, x: Array) -> Trajectory:
     initial = np.where(problem.discrete_states, np.round(initial), initial)
     actions = _into_domain(plan_model, x[plan_model.actions], actions=True)
     auxiliaries = _into_domain(plan_model, x[plan_model.auxiliaries], actions=False)
-    return simulate(problem, initial, actions, auxiliaries)
+    return rollout(problem, initial, actions, auxiliaries)
 
 
 def repairs(plan_model: PlanModel, x: Array, deadline: float) -> Iterator[Trajectory]:
@@ -54,7 +54,7 @@ def repairs(plan_model: PlanModel, x: Array, deadline: float) -> Iterator[Trajec
                 return
             model = _fixed_pattern(plan_model, pattern, margin, rows)
             outcome = HighsSolver().solve(model, SolveOptions(time_limit=remaining))
-            if outcome.message == "interrupted":
+            if outcome.is_interrupted:
                 raise KeyboardInterrupt
             if outcome.solution is not None:
                 yield extract(plan_model, outcome.solution)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -38,12 +37,11 @@ def cut_window(problem: Problem, bounds: HorizonBounds, span: Span) -> Window:
     hull = bounds.hull(span)
     is_first = span.first == 0 and span.count == 1
     is_last = span.end == problem.horizon and span.count == 1
-    window = dataclasses.replace(
-        problem,
-        horizon=span.length,
-        initial_lower=hull.state_lower[0],
-        initial_upper=hull.state_upper[0],
-        initial_constraints=problem.initial_constraints if is_first else (),
+    window = problem.part(
+        span.length,
+        hull.state_lower[0],
+        hull.state_upper[0],
+        keeps_initial_rows=is_first,
         goal=problem.goal if is_last else (),
     )
     return Window(span, window, hull)

@@ -79,7 +79,8 @@ def tensor_constant(tensor: onnx.TensorProto) -> Affine:
 
 def _gemm(call: Call) -> Affine:
     """alpha A B + beta C, with A or B transposed on request."""
-    left, right = call[0], call[1]
+    left = call[0]
+    right = call[1]
     if len(left.shape) != 2 or len(right.shape) != 2:
         raise ValueError("Gemm needs two tensors of rank 2")
     left = left.transposed() if call.attribute("transA", 0) else left
@@ -113,7 +114,8 @@ def _concat(call: Call) -> Affine:
 
 def _flatten(call: Call) -> Affine:
     """A matrix whose rows are the axes before `axis`."""
-    shape, axis = call[0].shape, call.attribute("axis", 1)
+    shape = call[0].shape
+    axis = call.attribute("axis", 1)
     return call[0].reshaped([math.prod(shape[:axis]), math.prod(shape[axis:])])
 
 
@@ -144,7 +146,8 @@ def _transpose(call: Call) -> Affine:
 
 
 def _slice(call: Call) -> Affine:
-    starts, ends = call.integers("starts", 1) or [], call.integers("ends", 2) or []
+    starts = call.integers("starts", 1) or []
+    ends = call.integers("ends", 2) or []
     axes = call.integers("axes", 3) or list(range(len(starts)))
     steps = call.integers("steps", 4) or [1] * len(starts)
     if not len(starts) == len(ends) == len(axes) == len(steps):
@@ -182,7 +185,8 @@ def _gather(call: Call) -> Affine:
 
 def _split(call: Call) -> list[Affine]:
     axis = call[0].axis(call.attribute("axis", 0))
-    parts, size = len(call.node.output), call[0].terms.shape[axis]
+    parts = len(call.node.output)
+    size = call[0].terms.shape[axis]
     sizes = call.integers("split", 1)
     if sizes is None:
         largest = -(-size // parts)  # equal parts; only the last may be smaller

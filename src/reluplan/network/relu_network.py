@@ -154,7 +154,8 @@ class ReluNetwork:
         """Yield (pre-activation, everything before it) for each hidden layer, then for the output."""
         if inputs.shape[-1] != self.input_count:
             raise InputError(f"the network takes {self.input_count} inputs, got {inputs.shape[-1]}")
-        before, count = inputs, inputs.size // max(1, self.input_count)
+        before = inputs
+        count = inputs.size // max(1, self.input_count)
         for layer in self.hidden:
             clock.spend(2.0 * count * layer.weights.size)
             pre = before @ layer.weights.T + layer.bias

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import highspy
-import numpy as np
 
 from reluplan.errors import InputError, SolverError
 from reluplan.files import write_atomically
+from reluplan.optimisation.highs_program import create_highs
 from reluplan.optimisation.model import Model, unique_names
+from reluplan.optimisation.solvers.highs_model import pass_model
 
 FORMATS = (".mps", ".lp")
 _BRACKETS = str.maketrans("[]", "()")
@@ -40,23 +41,15 @@ def safe_name(name: str) -> str:
 
 
 def _to_highs(model: Model) -> Any:
-    lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = model.column_count, model.row_count
-    lp.col_cost_, lp.offset_ = -model.objective, -model.offset
-    lp.col_lower_, lp.col_upper_ = model.column_lower, model.column_upper
-    lp.row_lower_, lp.row_upper_ = model.row_lower, model.row_upper
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_ = model.matrix.indptr.astype(np.int32)
-    lp.a_matrix_.index_ = model.matrix.indices.astype(np.int32)
-    lp.a_matrix_.value_ = model.matrix.data
-    kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-    lp.integrality_ = [kinds[int(i)] for i in model.integer]
-    if model.column_names is not None and model.row_names is not None:
-        lp.col_names_ = unique_names([safe_name(name) for name in model.column_names])
-        lp.row_names_ = unique_names([safe_name(name) for name in model.row_names])
-    create: Any = highspy.Highs  # its constructor has no types
-    highs = create()
-    highs.setOptionValue("output_flag", False)
-    if highs.passModel(lp) == highspy.HighsStatus.kError:
+    highs = create_highs({})
+    if pass_model(highs, model, minimised=True, names=_safe_names(model)) == highspy.HighsStatus.kError:
         raise SolverError("HiGHS refused the model")
     return highs
+
+
+def _safe_names(model: Model) -> tuple[list[str], list[str]] | None:
+    """The names of columns and rows as both formats accept them, no name twice."""
+    if model.column_names is None or model.row_names is None:
+        return None
+    columns = unique_names([safe_name(name) for name in model.column_names])
+    return columns, unique_names([safe_name(name) for name in model.row_names])

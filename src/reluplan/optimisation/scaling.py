@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from reluplan.optimisation.model import Array, Index, Model
+from reluplan.problem.problem import WIDE
 
 Exponents = NDArray[np.int32]
 """Not 64 bits: numpy's ldexp takes a C long at most, which has 32 on Windows."""
@@ -29,12 +30,10 @@ Exponents = NDArray[np.int32]
 NARROWEST_BOX = 2.0**-20
 """A box narrower than this share of its largest number counts as that wide: rounding leaves no finer tolerance."""
 
-SMALLEST_COST, LARGEST_COST = 13, 24
+SMALLEST_COST = 13
+LARGEST_COST = 24
 """The largest |c_j| (u_j - l_j) is brought to 2**13 at least and 2**24 at most: far above the solvers' tolerance on
 reduced costs, and not so far that rounding hides it."""
-
-WIDE = 2.0**14
-"""Integer columns of this range and more are continuous for the solver."""
 
 FAR = 2.0**10
 """A box further from zero than so many times its width is moved there."""
@@ -111,7 +110,9 @@ def scale_model(model: Model, smallest_entry: float = 0.0) -> ScaledModel:
     column with an infinite side cannot leave; the factor of their row is raised until they are small no more.
     """
     model = replace(model, integer=model.integer & ~is_wide(model))
-    sizes, shift, cost_size = column_sizes(model), _far_ends(model), _cost_size(model)
+    sizes = column_sizes(model)
+    shift = _far_ends(model)
+    cost_size = _cost_size(model)
     sizes = np.where((shift != 0.0) & ~model.integer, model.column_upper - model.column_lower, sizes)
     model = _shifted(model, shift)
     units = _exponent(sizes)
@@ -164,7 +165,8 @@ def row_sizes(model: Model) -> Array:
 
 def widen(model: Model, share: float) -> Model:
     """The model with every side moved outward by share * max(|side|, size); integer columns stay as they are."""
-    rows, columns = row_sizes(model), np.where(model.integer, 0.0, column_sizes(model))
+    rows = row_sizes(model)
+    columns = np.where(model.integer, 0.0, column_sizes(model))
     still = np.where(model.integer, 0.0, share)
     return replace(
         model,
@@ -179,7 +181,8 @@ def _row_exponents(
     model: Model, units: Exponents, columns: Exponents, places: Index, smallest_entry: float
 ) -> Exponents:
     """The exponents of the row factors: minus that of the row's size, raised where an infinite column needs it."""
-    entries, data = model.matrix.indices, model.matrix.data
+    entries = model.matrix.indices
+    data = model.matrix.data
     largest = np.full(model.row_count, _NO_SIZE, dtype=np.int32)
     np.maximum.at(largest, places, _exponent(data) + units[entries])
     largest = np.where((largest <= _NO_SIZE // 2) | _whole_rows(model, places), np.int32(0), largest)
@@ -273,14 +276,16 @@ def _whole_rows(model: Model, places: Index) -> NDArray[np.bool_]:
 
 def _without_constants(model: Model, places: Index, smallest_entry: float) -> Model:
     """The model with fixed columns and small entries moved into the sides of their rows."""
-    entries, data = model.matrix.indices, model.matrix.data
+    entries = model.matrix.indices
+    data = model.matrix.data
     lower, upper = model.column_lower[entries], model.column_upper[entries]
     bounded = np.isfinite(lower) & np.isfinite(upper)
     moved = bounded & ((lower == upper) | (np.abs(data) <= smallest_entry))
     if not moved.any():
         return model
     ends = np.stack([data[moved] * lower[moved], data[moved] * upper[moved]])
-    least, most = np.zeros(model.row_count), np.zeros(model.row_count)
+    least = np.zeros(model.row_count)
+    most = np.zeros(model.row_count)
     np.add.at(least, places[moved], ends.min(axis=0))
     np.add.at(most, places[moved], ends.max(axis=0))
     # Rows have size one: what is below their own rounding would only turn equalities into hair-thin ranges.

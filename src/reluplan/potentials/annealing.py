@@ -15,6 +15,7 @@ from reluplan.potentials.features import PatternFeatures
 from reluplan.potentials.settings import DEFAULT_ANNEALING, AnnealingSettings
 from reluplan.potentials.step_samples import StepSamples
 from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.steps import evaluate_steps
 
 Array = NDArray[np.float64]
 Entries = NDArray[np.int8]
@@ -56,17 +57,13 @@ class Annealing:
 
     def violations(self, inputs: Array, values: Array) -> Array:
         """R − φ of steps, −inf where they are outside the domain."""
-        problem = self.domain.problem
         bounds = self.domain.bounds
-        units, predictions = problem.dynamics.evaluate(inputs)
-        steps = np.hstack([inputs, problem.round_states(predictions)])
-        after = steps[:, problem.layout.next_states]
-        inside = ((after >= bounds.state_lower[1]) & (after <= bounds.state_upper[1])).all(axis=1)
-        for constraint in self.domain.whole.constraints:  # without the reward cutoff, which is costly
-            value = constraint.function.evaluate(steps)
-            inside &= np.abs(value) <= 1e-9 if constraint.equality else value <= 0.0
-        potential = self.features.sum_values(values, self.features.entries(units))
-        return np.where(inside, self._reward.evaluate(steps) - potential, -np.inf)
+        steps = evaluate_steps(self.domain.problem, inputs)
+        whole = self.domain.whole  # without the reward cutoff, which is costly
+        kept = steps.satisfy(whole.constraints, whole.tolerances.constraints)
+        kept &= steps.end_within(bounds.state_lower[1], bounds.state_upper[1])
+        potential = self.features.sum_values(values, self.features.entries(steps.units))
+        return np.where(kept, self._reward.evaluate(steps.w) - potential, -np.inf)
 
     @cached_property
     def _reward(self) -> _Stacked | PiecewiseLinear:

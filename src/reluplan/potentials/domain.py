@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -67,14 +66,8 @@ def step_domain(problem: Problem, bounds: ForwardBounds, first: int, last: int) 
 
 def one_step_problem(problem: Problem, bounds: HorizonBounds) -> Problem:
     """A window of one step, from anywhere in its box; what holds for every next state is its goal."""
-    return dataclasses.replace(
-        problem,
-        horizon=1,
-        initial_lower=bounds.state_lower[0],
-        initial_upper=bounds.state_upper[0],
-        initial_constraints=(),
-        goal=_rows_of_every_state(problem),
-    )
+    goal = _rows_of_every_state(problem)
+    return problem.part(1, bounds.state_lower[0], bounds.state_upper[0], keeps_initial_rows=False, goal=goal)
 
 
 def one_step_bounds(problem: Problem, bounds: HorizonBounds, first: int, last: int) -> HorizonBounds:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -105,4 +104,5 @@ class _EntriesAndRows:
 
 def first_steps(problem: Problem, bounds: HorizonBounds, horizon: int) -> tuple[Problem, HorizonBounds]:
     """The first steps as a problem of their own, without a goal, and their proven boxes."""
-    return dataclasses.replace(problem.with_horizon(horizon), goal=()), bounds.hull(Span(0, horizon))
+    short = problem.part(horizon, problem.initial_lower, problem.initial_upper, keeps_initial_rows=True, goal=())
+    return short, bounds.hull(Span(0, horizon))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from reluplan import clock
 from reluplan.potentials.settings import DEFAULT_ROLLOUTS, RolloutSettings
 from reluplan.problem.problem import Problem
+from reluplan.problem.steps import evaluate_steps
 
 Array = NDArray[np.float64]
 
@@ -97,11 +98,6 @@ def _best_step(
 
 def _evaluate(problem: Problem, inputs: Array) -> tuple[Array, Array]:
     """Rewards (−inf where a bound or constraint is violated) and next states."""
-    after = problem.round_states(problem.dynamics.forward(inputs))
-    steps = np.hstack([inputs, after])
-    lower, upper = problem.box(problem.states)
-    inside = ((after >= lower) & (after <= upper)).all(axis=1)
-    for constraint in problem.constraints:
-        value = constraint.function.evaluate(steps)
-        inside &= np.abs(value) <= 1e-9 if constraint.equality else value <= 0.0
-    return np.where(inside, problem.reward.evaluate(steps), -np.inf), after
+    steps = evaluate_steps(problem, inputs)
+    kept = steps.end_within(*problem.box(problem.states)) & steps.satisfy()
+    return np.where(kept, steps.rewards(), -np.inf), steps.next_states

@@ -12,6 +12,7 @@ from reluplan import clock
 from reluplan.potentials.domain import StepDomain
 from reluplan.potentials.features import PatternFeatures
 from reluplan.potentials.settings import SamplingSettings
+from reluplan.problem.steps import Steps, evaluate_steps
 
 Array = NDArray[np.float64]
 Entries = NDArray[np.int8]
@@ -113,26 +114,18 @@ class StepSamples:
         clock.spend(PATTERN_OPERATIONS * self.features.unit_count * len(inputs))
         discrete = np.array([v.is_discrete for v in problem.input_variables], dtype=bool)
         inputs = np.where(discrete, np.round(inputs), inputs)
-        units, predictions = problem.dynamics.evaluate(inputs)
-        steps = np.hstack([inputs, problem.round_states(predictions)])
-        inside = self._feasible(steps)
-        inputs = inputs[inside]
-        units = units[inside]
-        rewards = problem.reward.evaluate(steps[inside])
-        patterns = np.ascontiguousarray(self.features.entries(units))
+        steps = evaluate_steps(problem, inputs)
+        steps = steps.take(self._feasible(steps))
+        rewards = steps.rewards()
+        patterns = np.ascontiguousarray(self.features.entries(steps.units))
         kept = []
         for at in np.argsort(-rewards, kind="stable").tolist():
             key = patterns[at].tobytes()
             if rewards[at] > self._best.get(key, -np.inf):
                 self._best[key] = float(rewards[at])
                 kept.append(at)
-        self.add(inputs[kept], rewards[kept])
+        self.add(steps.inputs[kept], rewards[kept])
 
-    def _feasible(self, steps: Array) -> NDArray[np.bool_]:
+    def _feasible(self, steps: Steps) -> NDArray[np.bool_]:
         bounds = self.domain.bounds
-        after = steps[:, self.domain.problem.layout.next_states]
-        inside: NDArray[np.bool_] = ((after >= bounds.state_lower[1]) & (after <= bounds.state_upper[1])).all(axis=1)
-        for constraint in self.domain.problem.constraints:
-            value = constraint.function.evaluate(steps)
-            inside &= np.abs(value) <= 1e-9 if constraint.equality else value <= 0.0
-        return inside
+        return steps.end_within(bounds.state_lower[1], bounds.state_upper[1]) & steps.satisfy()

@@ -7,24 +7,21 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
-import highspy
 import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
 from reluplan.encoding.unroll import PlanModel, unroll
 from reluplan.errors import NumericalError, SolverError
+from reluplan.optimisation.highs_program import SIMPLEX, HighsProgram
 from reluplan.optimisation.model import Model
-from reluplan.optimisation.persistent_lp import run_until
-from reluplan.optimisation.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus
+from reluplan.optimisation.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus, StopReason
 from reluplan.optimisation.solvers.highs import HighsSolver
-from reluplan.optimisation.solvers.highs_model import ENTRY_LIMITS, pass_model
 from reluplan.potentials.domain import StepDomain
 from reluplan.potentials.entry_columns import EntryColumns, EntryExtension
 from reluplan.potentials.features import PatternFeatures
-from reluplan.problem.rollout import simulate
+from reluplan.problem.rollout import rollout
 
 Array = NDArray[np.float64]
 Entries = NDArray[np.int8]
@@ -99,7 +96,7 @@ class Subproblem:
             time_limit=time_limit,
             gap=min(0.05, 0.1 * tolerance / max(1.0, tolerance)) if gap is None else gap,
             threads=threads,
-            start=None if warm_start is None else self._assignment(warm_start),
+            warm_start=None if warm_start is None else self._assignment(warm_start),
             on_progress=watch.listen,
             should_stop=lambda: watch.settled,
         )
@@ -115,7 +112,7 @@ class Subproblem:
             return Violations(self._stacked([]), claimed, False)
         last = [] if outcome.solution is None else [self._entries_of(outcome.solution)]
         bound = max(outcome.dual_bound, outside)
-        return Violations(self._stacked([*watch.found, *last]), bound, outcome.message == "interrupted", outcome.margin)
+        return Violations(self._stacked([*watch.found, *last]), bound, outcome.is_interrupted, outcome.margin)
 
     def _stacked(self, found: list[Entries]) -> Entries:
         return np.array(found, dtype=np.int8).reshape(len(found), self._features.unit_count)
@@ -126,7 +123,7 @@ class Subproblem:
         try:
             return HighsSolver().solve(model, options)
         except SolverError as error:
-            return SolveResult(SolveStatus.NO_SOLUTION, None, None, math.inf, 0.0, message=str(error))
+            return SolveResult.nothing(StopReason.FAILED, str(error))
 
     def _violation_outside(self, values: Array) -> float:
         """cutoff − Σ_u min_i v_{u,i}: no step that the domain leaves out violates the potentials by more."""
@@ -137,7 +134,7 @@ class Subproblem:
         layout = self._domain.problem.layout
         step = np.zeros((2, layout.auxiliary_count))
         step[0] = inputs[layout.auxiliaries]
-        trajectory = simulate(self._domain.problem, inputs[layout.states], inputs[None, layout.actions], step)
+        trajectory = rollout(self._domain.problem, inputs[layout.states], inputs[None, layout.actions], step)
         return self._plan_model.assignment(trajectory)
 
     def best_reward(self, entries: Entries, deadline: float = math.inf) -> tuple[float, Array] | None:
@@ -215,31 +212,19 @@ class _PatternLp:
     """The model with its pattern binaries fixed, one pattern after another; an LP if nothing else is discrete."""
 
     def __init__(self, model: Model, columns: NDArray[np.int64]) -> None:
-        self._columns = columns.astype(np.int32)
+        self._columns = columns
         integer = model.integer.copy()
         integer[columns] = False
         self._model = dataclasses.replace(model, integer=integer)
-        self._highs: Any = None if integer.any() else _load(self._model)
+        self._program = None if integer.any() else HighsProgram(self._model, SIMPLEX)
 
     def solve(self, values: Array, deadline: float = math.inf) -> Array | None:
         """An optimal solution with the pattern fixed, None if there is none, or none by the deadline."""
-        if self._highs is None:
+        if self._program is None:
             lower, upper = self._model.column_lower.copy(), self._model.column_upper.copy()
             lower[self._columns] = upper[self._columns] = values
             fixed = dataclasses.replace(self._model, column_lower=lower, column_upper=upper)
             return HighsSolver().solve(fixed, SolveOptions(max(0.0, deadline - clock.now()), gap=1e-9)).solution
-        self._highs.changeColsBounds(len(values), self._columns, values, values)
-        run_until(self._highs, deadline, 2.0 * self._model.matrix.nnz)
-        if self._highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
-            return None
-        return np.array(self._highs.getSolution().col_value)
-
-
-def _load(model: Model) -> Any:
-    create: Any = highspy.Highs  # its constructor has no types
-    highs = create()
-    options = {"output_flag": False, "presolve": "off", "threads": 1, "solver": "simplex"}
-    for option, value in {**options, **ENTRY_LIMITS}.items():
-        highs.setOptionValue(option, value)
-    pass_model(highs, model, relaxed=True)
-    return highs
+        self._program.set_bounds(self._columns, values, values)
+        self._program.run_until(deadline, 2.0 * self._model.matrix.nnz)
+        return self._program.solution if self._program.is_optimal else None

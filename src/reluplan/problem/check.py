@@ -1,4 +1,4 @@
-"""Checking a simulated plan: every constraint at every step, and the largest violation."""
+"""Checking a plan that was rolled out: every constraint at every step, and the largest violation."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def check(problem: Problem, trajectory: Trajectory, is_predicted: bool = True) -
 
 def _violations(problem: Problem, trajectory: Trajectory, is_predicted: bool) -> Iterator[Violation]:
     """The worst step of every constraint, violated or not."""
-    states, actions, auxiliaries = trajectory.states, trajectory.actions, trajectory.auxiliaries
+    states = trajectory.states
+    actions = trajectory.actions
+    auxiliaries = trajectory.auxiliaries
     allowed = problem.tolerances
     initial = np.maximum(problem.initial_lower - states[0], states[0] - problem.initial_upper)
     for variable, amount, tolerance in zip(problem.states, initial, allowed.states, strict=True):
@@ -98,8 +100,7 @@ def _domain(variables: Sequence[Variable], values: Array, allowed: Array) -> Ite
 
 def _rows(constraints: Sequence[Constraint], w: Array, first_step: int, allowed: Array) -> Iterator[Violation]:
     for constraint, tolerance in zip(constraints, allowed, strict=True):
-        value = constraint.function.evaluate(w)
-        yield _worst(constraint.text, np.abs(value) if constraint.equality else value, first_step, tolerance)
+        yield _worst(constraint.text, constraint.violation(w), first_step, tolerance)
 
 
 def _worst(text: str, amounts: Array, first_step: int, tolerance: float) -> Violation:

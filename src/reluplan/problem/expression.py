@@ -22,9 +22,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reluplan.errors import InputError
 from reluplan.problem.piecewise import PiecewiseLinear
+
+Array = NDArray[np.float64]
 
 FUNCTIONS = ("abs", "min", "max")
 COMPARISONS = ("<=", ">=", "==")
@@ -40,7 +43,8 @@ COMPARED_NAMES = 5_000
 SHOWN_VALUE = 200
 """How many characters of a value an error shows."""
 
-SHOWN_BEFORE, SHOWN_AFTER = 60, 40
+SHOWN_BEFORE = 60
+SHOWN_AFTER = 40
 """How much of a long expression an error shows around the place it points at."""
 
 NAME_PATTERN = r"[^\W\d]\w*(?:\[[^\]\[]*\])?"
@@ -71,6 +75,11 @@ class Constraint:
     function: PiecewiseLinear
     equality: bool
     text: str
+
+    def violation(self, w: Array) -> Array:
+        """By how much each row of w, shape (..., width), breaks it: |g(w)| of an equation, else g(w); shape (...)."""
+        value = self.function.evaluate(w)
+        return np.abs(value) if self.equality else value
 
 
 def parse_expression(text: str, scope: Scope, where: str) -> PiecewiseLinear:
@@ -148,7 +157,9 @@ class _ShortRepr(reprlib.Repr):
 
     def __init__(self) -> None:
         super().__init__()
-        self.maxlevel, self.maxlist, self.maxdict = 4, 20, 20
+        self.maxlevel = 4
+        self.maxlist = 20
+        self.maxdict = 20
         self.maxstring = self.maxother = SHOWN_VALUE
 
     def repr_int(self, x: int, level: int) -> str:
@@ -169,7 +180,9 @@ class _Parser:
     """Recursive descent over the tokens of one expression."""
 
     def __init__(self, text: str, scope: Scope, where: str) -> None:
-        self._text, self._scope, self._where = text, scope, where
+        self._text = text
+        self._scope = scope
+        self._where = where
         self._index = self._depth = 0
         self._tokens = self._tokenize()
 
@@ -215,7 +228,8 @@ class _Parser:
 
     def _tokenize(self) -> list[_Token]:
         tokens: list[_Token] = []
-        position, end = 0, len(self._text.rstrip())
+        position = 0
+        end = len(self._text.rstrip())
         while position < end:
             match = _TOKEN.match(self._text, position)
             if match is None:
@@ -342,7 +356,8 @@ class _Parser:
 def _point_at(text: str, at: int) -> str:
     """Names the position and shows its line, shortened if it is long, with a caret below."""
     start = text.rfind("\n", 0, at) + 1
-    line, column = text[start:].partition("\n")[0], at - start
+    line = text[start:].partition("\n")[0]
+    column = at - start
     first = max(0, column - SHOWN_BEFORE)
     shown = "…" * (first > 0) + line[first : column + SHOWN_AFTER] + "…" * (len(line) > column + SHOWN_AFTER)
     indent = "".join("\t" if character == "\t" else " " for character in shown[: column - first + (first > 0)])

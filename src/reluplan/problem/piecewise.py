@@ -48,7 +48,8 @@ class PiecewiseLinear:
         """The sum, from left to right, in time linear in the number of its parts."""
         if len(parts) == 1:
             return parts[0]
-        coefficients, constant = parts[0].coefficients.copy(), parts[0].constant
+        coefficients = parts[0].coefficients.copy()
+        constant = parts[0].constant
         for part in parts[1:]:
             coefficients += part.coefficients
             constant += part.constant

@@ -31,7 +31,8 @@ def plan_csv(problem: Problem, trajectory: Trajectory) -> str:
         last = t == trajectory.horizon
         actions = [""] * len(problem.actions) if last else map(repr, trajectory.actions[t].tolist())
         reward = "" if last else repr(float(trajectory.rewards[t]))
-        states, extra = trajectory.states[t].tolist(), trajectory.auxiliaries[t].tolist()
+        states = trajectory.states[t].tolist()
+        extra = trajectory.auxiliaries[t].tolist()
         writer.writerow([t + 1, *map(repr, states), *actions, *map(repr, extra), reward])
     return text.getvalue()
 
@@ -54,7 +55,7 @@ def plan_columns(problem: Problem, trajectory: Trajectory) -> dict[str, list[flo
 
 @dataclass(frozen=True, eq=False)
 class StoredPlan:
-    """What a plan file says: to be simulated, not believed."""
+    """What a plan file says: to be rolled out, not believed."""
 
     initial_state: Array
     actions: Array
@@ -126,7 +127,8 @@ class _Table:
         return self.rows[row][self.columns[column]].strip()
 
     def number(self, row: int, column: str) -> float:
-        text, where = self.text(row, column), f"line {self.lines[row]}, column '{column}'"
+        text = self.text(row, column)
+        where = f"line {self.lines[row]}, column '{column}'"
         try:
             value = float(text)
         except ValueError:
@@ -145,7 +147,8 @@ class _Table:
         if "step" not in self.columns:
             return
         for row in range(1, self.row_count):
-            before, now = self.number(row - 1, "step"), self.number(row, "step")
+            before = self.number(row - 1, "step")
+            now = self.number(row, "step")
             if now != before + 1:
                 raise self.error(f"line {self.lines[row]}: step {now:g} follows step {before:g}; steps count up by one")
 

@@ -21,8 +21,9 @@ from reluplan.problem.tolerance import Tolerances, largest_size, tolerance_for
 Array = NDArray[np.float64]
 Kind = Literal["continuous", "integer", "boolean"]
 
-WIDEST_WITH_TIES = 2.0**14
-"""States of this range and more keep no distance from rounding ties: solvers take them for continuous anyway."""
+WIDE = 2.0**14
+"""Integers of this range and more are continuous to solvers (`scaling.is_wide`), whose relative integrality tolerances
+mean nothing there; so states that wide keep no distance from rounding ties."""
 
 NOT_IN_FINGERPRINT = {
     ("Problem", "name"): "what a problem is called changes no plan",
@@ -135,6 +136,29 @@ class Problem:
             raise InputError(f"the horizon must be at least 1, got {horizon}")
         return replace(self, horizon=horizon)
 
+    def part(
+        self,
+        length: int,
+        initial_lower: Array,
+        initial_upper: Array,
+        *,
+        keeps_initial_rows: bool,
+        goal: tuple[Constraint, ...],
+    ) -> Problem:
+        """Some of the steps as a problem of their own, from a box of states to a goal.
+
+        keeps_initial_rows: whether the rows of I hold at its first step, as they do if that is the plan's first one.
+        goal: rows on its final state; the problem's own only if that is the plan's final one.
+        """
+        return replace(
+            self,
+            horizon=length,
+            initial_lower=initial_lower,
+            initial_upper=initial_upper,
+            initial_constraints=self.initial_constraints if keeps_initial_rows else (),
+            goal=goal,
+        )
+
     @cached_property
     def layout(self) -> StepLayout:
         return StepLayout(len(self.states), len(self.actions), len(self.auxiliaries))
@@ -185,7 +209,7 @@ class Problem:
     def tie_distances(self) -> Array:
         """τ of every state: a prediction p is rounded down to k only if p <= k + 1/2 − τ; zero for continuous ones."""
         lower, upper = self.box(self.states)
-        return np.where(self.discrete_states & (upper - lower < WIDEST_WITH_TIES), self.tie_distance, 0.0)
+        return np.where(self.discrete_states & (upper - lower < WIDE), self.tie_distance, 0.0)
 
     def next_states(self, inputs: Array) -> Array:
         """s' for inputs (s, a, x) of shape (..., input_count).

@@ -16,7 +16,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """States (H+1, n), actions (H, m), auxiliaries (H+1, k) and rewards (H,) of a simulated plan."""
+    """States (H+1, n), actions (H, m), auxiliaries (H+1, k) and rewards (H,) of a plan that was rolled out."""
 
     states: Array
     actions: Array
@@ -32,7 +32,7 @@ class Trajectory:
         return float(np.sum(self.rewards))
 
 
-def simulate(problem: Problem, initial_state: Array, actions: Array, auxiliaries: Array | None = None) -> Trajectory:
+def rollout(problem: Problem, initial_state: Array, actions: Array, auxiliaries: Array | None = None) -> Trajectory:
     """The trajectory s_{t+1} = T(s_t, a_t, x_t) in float64, and R(s_t, a_t, x_t, s_{t+1}, x_{t+1}) of each step.
 
     Auxiliaries are part of the plan (shape (H+1, k)); zeros if not given.
@@ -50,6 +50,10 @@ def simulate(problem: Problem, initial_state: Array, actions: Array, auxiliaries
     return Trajectory(states, actions, auxiliaries, rewards)
 
 
+simulate = rollout
+"""The public name."""
+
+
 def step_vectors(states: NDArray[Scalar], actions: NDArray[Scalar], auxiliaries: NDArray[Scalar]) -> NDArray[Scalar]:
     """w_t = (s_t, a_t, x_t, s_{t+1}, x_{t+1}) for t = 1..H, shape (H, width); of values, bounds or columns alike."""
     return np.hstack([states[:-1], actions, auxiliaries[:-1], states[1:], auxiliaries[1:]])
@@ -58,5 +62,6 @@ def step_vectors(states: NDArray[Scalar], actions: NDArray[Scalar], auxiliaries:
 def state_vector(problem: Problem, states: Array, auxiliaries: Array) -> Array:
     """One state and its auxiliaries where initial and goal rows read them, zeros elsewhere, shape (1, width)."""
     w = np.zeros((1, problem.layout.width))
-    w[:, problem.layout.states], w[:, problem.layout.auxiliaries] = states, auxiliaries
+    w[:, problem.layout.states] = states
+    w[:, problem.layout.auxiliaries] = auxiliaries
     return w

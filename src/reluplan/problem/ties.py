@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 NOISE = 1e-9
 """Relative to max(1, |p|): rounding errors of a network in floating point stay below it."""
 MOST_EXACT_WORK = 200_000
-"""Weights times steps up to which a whole plan is simulated exactly; beyond, each step for itself."""
+"""Weights times steps up to which a whole plan is rolled out exactly; beyond, each step for itself."""
 
 
 def tie_violations(problem: Problem, states: Array, actions: Array, auxiliaries: Array) -> Iterator[tuple[int, Array]]:

@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 TOLERANCE = 1e-6
 """For data of size one to a million, absolute; smaller data have it relative to their size."""
 ROUNDING = 1e-12
-"""Relative to data of any size: simulation in floating point cannot do much better."""
+"""Relative to data of any size: a rollout in floating point cannot do much better."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
-from reluplan.errors import OutOfTimeError
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.problem.problem import Problem
+from reluplan.problem.steps import rollout_batch
 from reluplan.search.decisions import Decisions
 
 Array = NDArray[np.float64]
@@ -33,46 +32,11 @@ class Rollout:
 
 
 def roll_out(problem: Problem, decisions: Decisions, last_moment: float = np.inf) -> Rollout:
-    """s_{t+1} = T(s_t, a_t, x_t) for all plans of the batch together; OutOfTimeError after the last moment."""
-    network, layout = problem.dynamics, problem.layout
-    count, horizon = decisions.count, decisions.horizon
-    states = np.empty((count, horizon + 1, layout.state_count))
-    active = np.empty((horizon, count, network.relu_count), dtype=bool)
-    values = np.empty((count, network.input_count + network.relu_count))
-    rounds = bool(problem.discrete_states.any())
-    given = np.concatenate([decisions.actions, decisions.auxiliaries[:, :-1]], axis=-1)
-    from_state, from_given = slice(0, layout.state_count), slice(layout.state_count, network.input_count)
-    forward = _forward(network)
-    states[:, 0] = decisions.initial
-    with np.errstate(over="ignore", invalid="ignore"):
-        for t in range(horizon):
-            if clock.now() > last_moment:
-                raise OutOfTimeError("the time for simulating plans is over")
-            clock.spend(count * network.operations)
-            values[:, from_state], values[:, from_given] = states[:, t], given[:, t]
-            predicted = forward(values, active[t])
-            states[:, t + 1] = problem.round_states(predicted) if rounds else predicted
+    """What the plans of the batch lead to, all together; OutOfTimeError after the last moment."""
+    states, active = rollout_batch(
+        problem, decisions.initial, decisions.actions, decisions.auxiliaries, deadline=last_moment
+    )
     return Rollout(decisions, states, active)
-
-
-def _forward(network: ReluNetwork) -> Callable[[Array, NDArray[np.bool_]], Array]:
-    """A function that fills in the unit outputs behind the inputs in its first argument (B, inputs + units), and which
-    units are on in its second one (B, units), and returns the outputs; with all that can be prepared once."""
-    layers = []
-    for layer, units in zip(network.hidden, network.unit_slices, strict=True):
-        start = network.input_count + units.start
-        layers.append((layer.weights.T.copy(), layer.bias, start, slice(start, start + layer.unit_count), units))
-    last, bias = network.output.weights.T.copy(), network.output.bias
-
-    def forward(values: Array, active: NDArray[np.bool_]) -> Array:
-        for weights, shift, start, place, units in layers:
-            pre = values[:, :start] @ weights
-            pre += shift
-            np.greater(pre, 0.0, out=active[:, units])
-            np.maximum(pre, 0.0, out=values[:, place])
-        return np.asarray(values @ last + bias)
-
-    return forward
 
 
 def pull_back(network: ReluNetwork, slopes: Array, active: NDArray[np.bool_]) -> Array:

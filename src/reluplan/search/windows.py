@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,14 +28,9 @@ def window_context(
         goal = _reach(problem, end)
     if start is not None:
         box = box.starting_at(start)
-    window = replace(
-        problem,
-        horizon=length,
-        initial_lower=problem.initial_lower if start is None else start,
-        initial_upper=problem.initial_upper if start is None else start,
-        initial_constraints=problem.initial_constraints if first == 0 else (),
-        goal=goal,
-    )
+    lower = problem.initial_lower if start is None else start
+    upper = problem.initial_upper if start is None else start
+    window = problem.part(length, lower, upper, keeps_initial_rows=first == 0, goal=goal)
     return context.part(window, box)
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from reluplan.bounds.boxes import HorizonBounds
 from reluplan.problem.problem import Problem, Variable
-from reluplan.problem.tolerance import TOLERANCE
+from reluplan.problem.steps import evaluate_steps
 
 Array = NDArray[np.float64]
 
@@ -52,14 +52,9 @@ def find_witnesses(
     for t in range(problem.horizon):
         actions = sample(problem.actions, bounds.action_lower[t], bounds.action_upper[t])
         later = sample(problem.auxiliaries, bounds.auxiliary_lower[t + 1], bounds.auxiliary_upper[t + 1])
-        inputs = np.hstack([states, actions, auxiliaries])
-        units, predictions = problem.dynamics.evaluate(inputs)
-        states = problem.round_states(predictions)
-        valid &= ((states >= bounds.state_lower[t + 1]) & (states <= bounds.state_upper[t + 1])).all(axis=1)
-        for row in problem.constraints:
-            value = row.function.evaluate(np.hstack([inputs, states, later]))
-            valid &= (np.abs(value) if row.equality else value) <= TOLERANCE
-        auxiliaries = later
+        steps = evaluate_steps(problem, np.hstack([states, actions, auxiliaries]), later)
+        valid &= steps.end_within(bounds.state_lower[t + 1], bounds.state_upper[t + 1]) & steps.satisfy()
+        units, states, auxiliaries = steps.units, steps.next_states, later
     return Witnesses(*_range(states[valid]), *_range(units[valid]))
 
 

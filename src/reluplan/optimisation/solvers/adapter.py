@@ -15,8 +15,8 @@ from reluplan.errors import MissingExtraError, SolverError
 from reluplan.optimisation.margin import bound_margin
 from reluplan.optimisation.model import Model
 from reluplan.optimisation.scaling import ScaledModel, scale_model, widen
-from reluplan.optimisation.solvers.base import Array, Progress, SolveOptions, SolveResult, SolveStatus
-from reluplan.optimisation.solvers.monitor import INTERRUPTED, TIME_LIMIT, Monitor
+from reluplan.optimisation.solvers.base import Array, Progress, SolveOptions, SolveResult, SolveStatus, StopReason
+from reluplan.optimisation.solvers.monitor import Monitor
 
 FEASIBILITY_TOLERANCE = 1e-7
 """For rows and integrality. The usual 1e-5..1e-6 for binaries, times a big-M, leaks through every "off" ReLU."""
@@ -24,7 +24,7 @@ FEASIBILITY_TOLERANCE = 1e-7
 DUAL_TOLERANCE = 1e-9
 """For the signs of reduced costs, where the solver lets us ask for it."""
 
-SMALLEST_ENTRY = 1e-9
+SMALLEST_SCALED_ENTRY = 1e-9
 """Of rows of size one. What is smaller than a solver's zero tolerance is dropped by some and divided by by others: with
 entries of 5e-10 HiGHS's and CPLEX's presolve cut off optima of a model with 39 columns."""
 
@@ -57,7 +57,10 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Ending:
-    """The state of a solver after it returned, in the sense of the maximisation."""
+    """The state of a solver after it returned, in the sense of the maximisation.
+
+    is_interrupted: it says so itself. message: its own words for why it returned.
+    """
 
     verdict: Verdict = Verdict.NOTHING_SPECIAL
     solution: Array | None = None
@@ -66,6 +69,7 @@ class Ending:
     open_nodes: int = 0
     closed_nodes: int = 0
     lp_iterations: int = 0
+    is_interrupted: bool = False
     message: str = ""
 
 
@@ -97,7 +101,7 @@ class Adapter(ABC):
         Raises what a hook raised during the run.
         """
         _refuse_other_than_numbers(model)
-        scaled = scale_model(model, SMALLEST_ENTRY)
+        scaled = scale_model(model, SMALLEST_SCALED_ENTRY)
         _refuse_other_than_numbers(scaled.model)
         options = _scaled_options(self, scaled, options)
         monitor = Monitor(scaled.model, options)
@@ -181,7 +185,9 @@ def conclude(solver: Adapter, model: Model, options: SolveOptions, monitor: Moni
         objective = None if ending.solution is None else model.value(ending.solution)
         finding = _Finding(status_of(objective, ending.bound, options.gap), "")
     else:
-        objective, finding = None, _examine(solver, model, options, monitor, ending)
+        objective = None
+        finding = _examine(solver, model, options, monitor, ending)
+    reason = _stop_reason(monitor, ending, finding)
     return SolveResult(
         status=finding.status,
         solution=None if objective is None else ending.solution,
@@ -191,7 +197,8 @@ def conclude(solver: Adapter, model: Model, options: SolveOptions, monitor: Moni
         open_nodes=ending.open_nodes,
         closed_nodes=ending.closed_nodes,
         lp_iterations=ending.lp_iterations,
-        message=_message(monitor, ending, finding),
+        message=_message(reason, ending, finding),
+        stop_reason=reason,
         margin=ending.margin if ending.verdict is Verdict.NOTHING_SPECIAL else 0.0,
     )
 
@@ -203,11 +210,20 @@ class _Finding(NamedTuple):
     reason: str
 
 
-def _message(monitor: Monitor, ending: Ending, finding: _Finding) -> str:
-    if monitor.stop_reason not in ("", TIME_LIMIT):
-        return monitor.stop_reason
-    out_of_time = monitor.stop_reason == TIME_LIMIT or monitor.remaining() <= 0.0
-    return finding.reason or (TIME_LIMIT if out_of_time else ending.message)
+def _stop_reason(monitor: Monitor, ending: Ending, finding: _Finding) -> StopReason:
+    """Why the solve ended; what was found about feasibility counts, even if the time was up right after it."""
+    asked = monitor.stop_reason
+    if asked is not None and asked is not StopReason.TIME_LIMIT:
+        return asked
+    if finding.reason:
+        return StopReason.FINISHED
+    if asked is not None or monitor.remaining() <= 0.0:
+        return StopReason.TIME_LIMIT
+    return StopReason.INTERRUPTED if ending.is_interrupted else StopReason.FINISHED
+
+
+def _message(reason: StopReason, ending: Ending, finding: _Finding) -> str:
+    return (finding.reason or ending.message) if reason is StopReason.FINISHED else reason.value
 
 
 def _examine(solver: Adapter, model: Model, options: SolveOptions, monitor: Monitor, ending: Ending) -> _Finding:
@@ -244,18 +260,18 @@ def _is_infeasible_when_widened(solver: Adapter, model: Model, options: SolveOpt
 
 def _feasibility(solver: Adapter, model: Model, options: SolveOptions, monitor: Monitor, tight: bool) -> Ending:
     """Look for any solution of the model in the time left; a stop or Ctrl-C meanwhile counts for the whole solve."""
-    if monitor.stop_reason or monitor.remaining() <= 0.0:
+    if monitor.stop_reason is not None or monitor.remaining() <= 0.0:
         return Ending()
-    hooks = replace(options, time_limit=monitor.remaining(), start=None, on_progress=None)
+    hooks = replace(options, time_limit=monitor.remaining(), warm_start=None, on_progress=None)
     model = replace(model, objective=np.zeros(model.column_count), offset=0.0)
     ending, second = solver.attempt(model, hooks, tight)
-    monitor.stop_reason = second.stop_reason or (INTERRUPTED if ending.message == INTERRUPTED else "")
+    monitor.stop_reason = second.stop_reason or (StopReason.INTERRUPTED if ending.is_interrupted else None)
     return ending
 
 
 def _scaled_options(solver: Adapter, scaled: ScaledModel, options: SolveOptions) -> SolveOptions:
-    """The options with a start, the absolute gap, and a hook for progress, in the units of the scaled model."""
-    start = None if options.start is None else scaled.to_scaled(options.start)
+    """The options with the warm start, the absolute gap, and a hook for progress, in the units of the scaled model."""
+    warm_start = None if options.warm_start is None else scaled.to_scaled(options.warm_start)
     gap = scaled.to_scaled_value(max(options.gap, SMALLEST_GAP))
     on_progress = options.on_progress
 
@@ -267,7 +283,9 @@ def _scaled_options(solver: Adapter, scaled: ScaledModel, options: SolveOptions)
         margin = 0.0 if bound is None else bound_margin(scaled, bound, solver.dual_tolerance)
         on_progress(replace(progress, solution=solution, incumbent=incumbent, bound=bound, margin=margin))
 
-    return replace(options, start=start, absolute_gap=gap, on_progress=None if on_progress is None else report)
+    return replace(
+        options, warm_start=warm_start, absolute_gap=gap, on_progress=None if on_progress is None else report
+    )
 
 
 def _refuse_other_than_numbers(model: Model) -> None:

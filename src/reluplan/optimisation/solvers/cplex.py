@@ -25,7 +25,7 @@ from reluplan.optimisation.solvers.adapter import (
     solver_seed,
 )
 from reluplan.optimisation.solvers.base import Array, SolveOptions
-from reluplan.optimisation.solvers.monitor import INTERRUPTED, Monitor, Snapshot
+from reluplan.optimisation.solvers.monitor import Monitor, Snapshot
 
 _SIZE_LIMIT_ERROR = 1016
 
@@ -67,8 +67,8 @@ class _Run:
         self._configure(options, tight)
         self._add_columns(model)
         self._add_rows(model)
-        if options.start is not None and self._is_mip:
-            self._set_start(options.start)
+        if options.warm_start is not None and self._is_mip:
+            self._set_warm_start(options.warm_start)
         self._watch()
 
     def optimise(self) -> None:
@@ -76,7 +76,8 @@ class _Run:
         self._problem.solve()
 
     def ending(self) -> Ending:
-        solution, status = self._problem.solution, self._problem.solution.get_status()
+        solution = self._problem.solution
+        status = self._problem.solution.get_status()
         progress = solution.progress
         stopped = status in _codes(solution.status, "abort_user", "MIP_abort_feasible", "MIP_abort_infeasible")
         return Ending(
@@ -86,7 +87,8 @@ class _Run:
             open_nodes=int(progress.get_num_nodes_remaining()),
             closed_nodes=int(progress.get_num_nodes_processed()),
             lp_iterations=int(progress.get_num_iterations()),
-            message=INTERRUPTED if stopped else str(solution.get_status_string()),
+            is_interrupted=stopped,
+            message=str(solution.get_status_string()),
         )
 
     def _bound(self, status: int) -> float:
@@ -96,7 +98,8 @@ class _Run:
         return float(solution.get_objective_value()) if status == solution.status.optimal else math.inf
 
     def _configure(self, options: SolveOptions, tight: bool) -> None:
-        problem, parameters = self._problem, self._problem.parameters
+        problem = self._problem
+        parameters = self._problem.parameters
         problem.set_results_stream(None)
         problem.set_log_stream(None)
         problem.set_warning_stream(None)
@@ -127,7 +130,9 @@ class _Run:
             part.tolist() for part in (model.matrix.indptr, model.matrix.indices, model.matrix.data)
         )
         lower, upper = model.row_lower, model.row_upper
-        equal, has_lower, has_upper = lower == upper, np.isfinite(lower), np.isfinite(upper)
+        equal = lower == upper
+        has_lower = np.isfinite(lower)
+        has_upper = np.isfinite(upper)
         senses = np.select([equal, has_lower & has_upper, has_lower], ["E", "R", "G"], default="L")
         ranged = senses == "R"
         self._problem.linear_constraints.add(
@@ -137,7 +142,7 @@ class _Run:
             range_values=np.where(ranged, np.where(ranged, upper, 0.0) - np.where(ranged, lower, 0.0), 0.0).tolist(),
         )
 
-    def _set_start(self, start: Array) -> None:
+    def _set_warm_start(self, start: Array) -> None:
         starts = self._problem.MIP_starts
         starts.add([list(range(start.size)), start.tolist()], starts.effort_level.auto)
 

@@ -24,7 +24,7 @@ from reluplan.optimisation.solvers.adapter import (
     solver_seed,
 )
 from reluplan.optimisation.solvers.base import SolveOptions
-from reluplan.optimisation.solvers.monitor import INTERRUPTED, Monitor, Snapshot
+from reluplan.optimisation.solvers.monitor import Monitor, Snapshot
 
 _SIZE_LIMIT_ERROR = 10010
 
@@ -65,15 +65,16 @@ class _Run:
         self._configure(options, tight)
         self._columns = self._add_columns(model)
         self._add_rows(model)
-        if options.start is not None and self._is_mip:
-            self._columns.Start = options.start
+        if options.warm_start is not None and self._is_mip:
+            self._columns.Start = options.warm_start
 
     def optimise(self) -> None:
         self._gurobi.Params.TimeLimit = self._monitor.remaining()
         self._gurobi.optimize(self._on_callback)
 
     def ending(self) -> Ending:
-        gurobi, codes = self._gurobi, self._constants.Status
+        gurobi = self._gurobi
+        codes = self._constants.Status
         verdicts = {
             codes.INFEASIBLE: Verdict.INFEASIBLE,
             codes.UNBOUNDED: Verdict.UNBOUNDED,
@@ -86,7 +87,8 @@ class _Run:
             open_nodes=int(gurobi.OpenNodeCount) if self._is_mip else 0,
             closed_nodes=int(gurobi.NodeCount),
             lp_iterations=int(gurobi.IterCount),
-            message=INTERRUPTED if gurobi.Status == codes.INTERRUPTED else f"Gurobi status {gurobi.Status}",
+            is_interrupted=gurobi.Status == codes.INTERRUPTED,
+            message=f"Gurobi status {gurobi.Status}",
         )
 
     def _bound(self) -> float:
@@ -97,7 +99,8 @@ class _Run:
 
     def _configure(self, options: SolveOptions, tight: bool) -> None:
         parameters = self._gurobi.Params
-        parameters.MIPGap, parameters.MIPGapAbs = solver_gap(options), absolute_solver_gap(options)
+        parameters.MIPGap = solver_gap(options)
+        parameters.MIPGapAbs = absolute_solver_gap(options)
         parameters.OptimalityTol = DUAL_TOLERANCE
         parameters.Threads = options.threads
         parameters.Seed = solver_seed(options)
@@ -105,7 +108,8 @@ class _Run:
             parameters.FeasibilityTol = parameters.IntFeasTol = FEASIBILITY_TOLERANCE
 
     def _add_columns(self, model: Model) -> Any:
-        gurobi, constants = self._gurobi, self._constants
+        gurobi = self._gurobi
+        constants = self._constants
         columns = gurobi.addMVar(
             model.column_count,
             lb=model.column_lower,
@@ -139,11 +143,13 @@ class _Run:
         """What this callback can tell; outside of MIP and MIPSOL that is what the last one told."""
         codes = self._constants.Callback
         if where == codes.MIPSOL:
-            bound, closed = gurobi.cbGet(codes.MIPSOL_OBJBND), int(gurobi.cbGet(codes.MIPSOL_NODCNT))
+            bound = gurobi.cbGet(codes.MIPSOL_OBJBND)
+            closed = int(gurobi.cbGet(codes.MIPSOL_NODCNT))
             self._seen = Snapshot(proven_bound(bound), self._seen.open_nodes, closed)
             return self._seen._replace(solution=np.array(gurobi.cbGetSolution(self._columns), dtype=np.float64))
         if where == codes.MIP:
-            bound, closed = gurobi.cbGet(codes.MIP_OBJBND), int(gurobi.cbGet(codes.MIP_NODCNT))
+            bound = gurobi.cbGet(codes.MIP_OBJBND)
+            closed = int(gurobi.cbGet(codes.MIP_NODCNT))
             self._seen = Snapshot(proven_bound(bound), int(gurobi.cbGet(codes.MIP_NODLFT)), closed)
         return self._seen
 

@@ -22,7 +22,7 @@ from reluplan.optimisation.solvers.adapter import (
     solver_seed,
 )
 from reluplan.optimisation.solvers.base import SolveOptions
-from reluplan.optimisation.solvers.highs_model import SMALLEST_ENTRY, pass_model
+from reluplan.optimisation.solvers.highs_model import KEPT_ENTRY, pass_model
 from reluplan.optimisation.solvers.monitor import Monitor, Snapshot
 
 _FEASIBLE = 2  # HighsInfo.primal_solution_status
@@ -67,8 +67,8 @@ class _Run:
         self._highs = highspy.Highs()
         self._configure(options, tight, presolve)
         self._load()
-        if options.start is not None and self._is_mip:
-            self._set_start(options)
+        if options.warm_start is not None and self._is_mip:
+            self._set_warm_start(options)
         self._subscribe()
 
     def optimise(self) -> Ending:
@@ -86,7 +86,8 @@ class _Run:
         return self._ending()
 
     def _ending(self) -> Ending:
-        status, info = self._highs.getModelStatus().name, self._highs.getInfo()
+        status = self._highs.getModelStatus().name
+        info = self._highs.getInfo()
         if status in _FAILURES:
             raise _RunError(f"HiGHS failed: {self._highs.modelStatusToString(self._highs.getModelStatus())}.")
         solution = None
@@ -118,7 +119,7 @@ class _Run:
             "random_seed": solver_seed(options),
             "mip_rel_gap": gap,
             "mip_abs_gap": absolute_solver_gap(options),
-            "small_matrix_value": SMALLEST_ENTRY,
+            "small_matrix_value": KEPT_ENTRY,
         }
         if tight:
             settings["primal_feasibility_tolerance"] = FEASIBILITY_TOLERANCE
@@ -131,10 +132,10 @@ class _Run:
     def _load(self) -> None:
         self._check(pass_model(self._highs, self._model), "passModel")
 
-    def _set_start(self, options: SolveOptions) -> None:
+    def _set_warm_start(self, options: SolveOptions) -> None:
         start = self._highspy.HighsSolution()
-        start.col_value = options.start
-        self._highs.setSolution(start)  # a start that HiGHS dislikes is its to ignore
+        start.col_value = options.warm_start
+        self._highs.setSolution(start)  # one that HiGHS dislikes is its to ignore
 
     def _subscribe(self) -> None:
         highs = self._highs

@@ -13,15 +13,7 @@ from typing import NamedTuple
 
 from reluplan.interrupts import Hold, held
 from reluplan.optimisation.model import Model
-from reluplan.optimisation.solvers.base import Array, Progress, SolveOptions
-
-REPORT_INTERVAL = 0.25
-
-INTERRUPTED = "interrupted"
-"""The message of a result that Ctrl-C cut short."""
-
-TIME_LIMIT = "time limit"
-STOPPED = "stopped by the caller"
+from reluplan.optimisation.solvers.base import Array, Progress, SolveOptions, StopReason
 
 
 class Snapshot(NamedTuple):
@@ -51,7 +43,7 @@ class Monitor:
         self._interrupted = False
         self._hold = Hold()
         self.incumbent = -math.inf
-        self.stop_reason = ""
+        self.stop_reason: StopReason | None = None
 
     def seconds(self) -> float:
         """Wall-clock seconds since the solve began."""
@@ -64,14 +56,14 @@ class Monitor:
     def visit(self, look: Callable[[], Snapshot], *, fresh: bool = False) -> bool:
         """One callback: report what `look` sees if a report is due or the incumbent is `fresh`; True means stop."""
         with self._lock:
-            if not self.stop_reason:
+            if self.stop_reason is None:
                 try:
                     self._report(look, fresh)
                     self.stop_reason = self._reason_to_stop()
                 except BaseException as error:
                     self._error = error
-                    self.stop_reason = "error in a callback"
-            return bool(self.stop_reason)
+                    self.stop_reason = StopReason.FAILED
+            return self.stop_reason is not None
 
     def improves(self, value: float) -> bool:
         """Whether an objective value beats every incumbent reported so far by more than rounding."""
@@ -91,7 +83,7 @@ class Monitor:
         """
         with held() as self._hold:
             yield from self._catching_ctrl_c()
-        if self._hold.interrupted and self.stop_reason != INTERRUPTED:
+        if self._hold.interrupted and self.stop_reason is not StopReason.INTERRUPTED:
             raise KeyboardInterrupt
 
     def _catching_ctrl_c(self) -> Iterator[None]:
@@ -108,12 +100,12 @@ class Monitor:
     def _note_interrupt(self, _number: int, _frame: FrameType | None) -> None:
         self._interrupted = True
 
-    def _reason_to_stop(self) -> str:
+    def _reason_to_stop(self) -> StopReason | None:
         if self._interrupted or self._hold.interrupted:
-            return INTERRUPTED
+            return StopReason.INTERRUPTED
         if self._options.should_stop is not None and self._options.should_stop():
-            return STOPPED
-        return TIME_LIMIT if self.remaining() <= 0.0 else ""
+            return StopReason.STOPPED
+        return StopReason.TIME_LIMIT if self.remaining() <= 0.0 else None
 
     def _report(self, look: Callable[[], Snapshot], fresh: bool) -> None:
         on_progress = self._options.on_progress
@@ -124,7 +116,7 @@ class Monitor:
         if solution is None and self.seconds() < self._next_report:
             return
         self._bound = min(self._bound, snapshot.bound)
-        self._next_report = self.seconds() + REPORT_INTERVAL
+        self._next_report = self.seconds() + self._options.report_interval
         on_progress(
             Progress(
                 seconds=self.seconds(),

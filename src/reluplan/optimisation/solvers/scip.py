@@ -63,8 +63,8 @@ class _Run:
         self._configure(options, tight)
         self._variables = self._add_columns(model)
         self._add_rows(model)
-        if options.start is not None:
-            self._set_start(options.start)
+        if options.warm_start is not None:
+            self._set_warm_start(options.warm_start)
         self._watch()
 
     def optimise(self) -> None:
@@ -72,7 +72,8 @@ class _Run:
         self._scip.optimizeNogil()  # other threads of the process, which may be watching us, go on
 
     def ending(self) -> Ending:
-        scip, status = self._scip, str(self._scip.getStatus())
+        scip = self._scip
+        status = str(self._scip.getStatus())
         in_tree = self._in_tree()
         return Ending(
             verdict=_VERDICTS.get(status, Verdict.NOTHING_SPECIAL),
@@ -127,7 +128,7 @@ class _Run:
             coefficients = {terms[columns[k]]: values[k] for k in entries} or {terms[0]: 0.0}
             self._scip.addCons(expressions.ExprCons(expressions.Expr(coefficients), lower, upper))
 
-    def _set_start(self, start: Array) -> None:
+    def _set_warm_start(self, start: Array) -> None:
         solution = self._scip.createSol()
         for variable, value in zip(self._variables, start.tolist(), strict=True):
             self._scip.setSolVal(solution, variable, value)
@@ -156,7 +157,8 @@ class _Run:
         return self._scip.getStage() in (stage.SOLVING, stage.SOLVED)
 
     def _best_solution(self) -> Array:
-        best, value_of = self._scip.getBestSol(), self._scip.getSolVal
+        best = self._scip.getBestSol()
+        value_of = self._scip.getSolVal
         return np.array([value_of(best, variable) for variable in self._variables], dtype=np.float64)
 
 

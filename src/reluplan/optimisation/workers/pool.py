@@ -15,13 +15,14 @@ from typing import Any, TypeVar
 from reluplan import clock
 from reluplan.errors import OutOfTimeError, ReluplanError, SolverError
 from reluplan.optimisation.model import Model
-from reluplan.optimisation.solvers import get_solver
-from reluplan.optimisation.solvers.base import SolveOptions, SolveResult, SolveStatus
-from reluplan.optimisation.workers.isolated import Child, Supervisor, as_error, give_back, take_child
+from reluplan.optimisation.settings import WorkerSettings
+from reluplan.optimisation.solvers import SOLVERS
+from reluplan.optimisation.solvers.base import SolveOptions, SolveResult, StopReason
+from reluplan.optimisation.workers.child import Child, give_back, take_child
+from reluplan.optimisation.workers.supervisor import DEFAULT, Supervisor, as_error
 from reluplan.optimisation.workers.worker import Answer, Call, Failure
 
 T = TypeVar("T")
-POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +40,10 @@ class WorkerPool:
     ends with the error. The next one gets a new process. Ctrl-C stops everything and is raised.
     """
 
-    def __init__(self, solver_name: str, worker_count: int) -> None:
-        self._solver_name = get_solver(solver_name).name
+    def __init__(self, solver_name: str, worker_count: int, settings: WorkerSettings = DEFAULT) -> None:
+        self._solver_name = solver_name
+        SOLVERS.location(solver_name)  # what a child cannot find is an error now
+        self._settings = settings
         self.worker_count = worker_count
         self._threads = ThreadPoolExecutor(worker_count)
         self._idle: list[Child] = []
@@ -84,7 +87,7 @@ class WorkerPool:
         try:
             results = []
             for index, future in enumerate(futures):
-                results.append(_wait(future))
+                results.append(_wait(future, self._settings.call_poll_seconds))
                 on_result(index, results[-1])
             return results
         except BaseException:  # Ctrl-C, or an error of the listener
@@ -96,13 +99,13 @@ class WorkerPool:
     def _solve(self, job: Job, shares: _Shares) -> SolveResult:
         limit = min(job.options.time_limit, shares.take())
         if limit <= 0.0:
-            return SolveResult(SolveStatus.NO_SOLUTION, None, None, math.inf, 0.0, message="no time was left")
+            return SolveResult.nothing(StopReason.TIME_LIMIT, "no time was left")
         options = replace(self._stoppable(job.options), time_limit=limit)
-        supervisor = Supervisor(self._take_child(), self._solver_name, job.model, options)
+        supervisor = Supervisor(self._take_child(), self._solver_name, job.model, options, self._settings)
         try:
             return supervisor.run()
         except ReluplanError as error:
-            return SolveResult(SolveStatus.NO_SOLUTION, None, None, math.inf, 0.0, message=str(error))
+            return SolveResult.nothing(StopReason.FAILED, str(error))
         finally:
             self._give_back(supervisor.child, supervisor.is_free)
 
@@ -114,7 +117,7 @@ class WorkerPool:
         message: object = None
         while message is None and not self._stopping.is_set():
             with suppress(queue.Empty):
-                message = child.messages.get(timeout=POLL_SECONDS)
+                message = child.messages.get(timeout=self._settings.call_poll_seconds)
         self._give_back(child, isinstance(message, Answer | Failure))
         match message:
             case Answer():
@@ -133,7 +136,7 @@ class WorkerPool:
 
     def _give_back(self, child: Child, is_free: bool) -> None:
         if is_free:
-            child.rest()
+            child.mark_idle()
             self._idle.append(child)
         else:
             child.end()
@@ -147,7 +150,9 @@ class _Shares:
     """The time until a deadline, for one job after the other."""
 
     def __init__(self, job_count: int, worker_count: int, deadline: float) -> None:
-        self._left, self._worker_count, self._deadline = job_count, worker_count, deadline
+        self._left = job_count
+        self._worker_count = worker_count
+        self._deadline = deadline
         self._lock = threading.Lock()
 
     def take(self) -> float:
@@ -158,8 +163,8 @@ class _Shares:
         return (self._deadline - clock.now()) / turns
 
 
-def _wait(future: Future[T]) -> T:
+def _wait(future: Future[T], poll_seconds: float) -> T:
     """Its result, waiting in turns, so that Ctrl-C gets through on every platform."""
     while True:
         with suppress(TimeoutError):
-            return future.result(timeout=POLL_SECONDS)
+            return future.result(timeout=poll_seconds)

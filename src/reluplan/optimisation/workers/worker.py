@@ -19,31 +19,42 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, BinaryIO
 
 from reluplan.errors import ReluplanError, SolverError
 from reluplan.optimisation.model import Model
-from reluplan.optimisation.solvers import get_solver
+from reluplan.optimisation.solvers import solver_at
 from reluplan.optimisation.solvers.base import Array, SolveOptions, SolveResult
 
-STOP = "stop"
-BEGUN = "begun"
-"""The first answer to each task: whoever dies before it has not died of the task."""
+
+class Signal(Enum):
+    """Messages without content."""
+
+    STOP = "stop"
+    BEGUN = "begun"
+    """The first answer to each task: whoever dies before it has not died of the task."""
+
 
 _LENGTH = struct.Struct("!Q")
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What to solve. `deadline` is in time.time(), so that the start-up of the child counts."""
+    """What to solve. `deadline` is in time.time(), so that the start-up of the child counts.
+
+    solver_location: "module:attribute" of the solver, which may have been registered in the parent alone.
+    """
 
     solver_name: str
+    solver_location: str
     model: Model
     deadline: float
     gap: float
     threads: int
     seed: int
-    start: Array | None
+    warm_start: Array | None
+    report_interval: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,13 +116,14 @@ def _solve(task: Task, outbox: BinaryIO, stop: threading.Event) -> SolveResult |
         gap=task.gap,
         threads=task.threads,
         seed=task.seed,
-        start=task.start,
+        warm_start=task.warm_start,
         on_progress=lambda progress: send(outbox, progress),
         should_stop=stop.is_set,
+        report_interval=task.report_interval,
     )
-    send(outbox, BEGUN)
+    send(outbox, Signal.BEGUN)
     try:
-        return get_solver(task.solver_name).solve(task.model, options)
+        return solver_at(task.solver_location).solve(task.model, options)
     except BrokenPipeError:
         raise
     except Exception as error:
@@ -133,7 +145,8 @@ def _failure(error: Exception, story: str) -> Failure:
 
 def _claim_pipes() -> tuple[BinaryIO, BinaryIO]:
     """Our ends of the two pipes; afterwards stdin is empty and stdout goes where stderr goes."""
-    inbox, outbox = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    inbox = os.fdopen(os.dup(0), "rb")
+    outbox = os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nowhere, 0)
     os.close(nowhere)
@@ -149,7 +162,7 @@ def _listen(inbox: BinaryIO, tasks: queue.SimpleQueue[Task | Call], stop: thread
     try:
         while True:
             message = receive(inbox)
-            if message == STOP:
+            if message is Signal.STOP:
                 stop.set()
             else:
                 stop.clear()

@@ -104,13 +104,13 @@ def _solve(work: Work, plan_model: PlanModel, boxes: BetterPlanBounds, time_limi
             gap=0.5 * options.gap,
             threads=options.thread_count,
             seed=options.seed,
-            start=None if incumbent.plan is None else plan_model.assignment(incumbent.plan),
+            warm_start=None if incumbent.plan is None else plan_model.assignment(incumbent.plan),
             on_progress=listen,
         ),
     )
     work.log.nodes = NodeCount(outcome.open_nodes, outcome.closed_nodes)
     incumbent.offer_bound(max(outcome.dual_bound, left_out), options.solver, outcome.margin)
-    work.run.interrupted = outcome.message == "interrupted"
+    work.run.interrupted = outcome.is_interrupted
     stopped = outcome.status in (SolveStatus.FEASIBLE, SolveStatus.NO_SOLUTION)
     if stopped and work.clock.remaining > 0.0 and math.isinf(time_limit):
         work.log.note(f"{options.solver} stopped: {outcome.message}")

@@ -56,7 +56,8 @@ def is_implied(row: Row, boxes: Mapping[str, Box]) -> bool:
     if len(row.terms) > 1:
         return False
     (name,) = row.terms
-    box, allowed = boxes[name], _allowed(row)
+    box = boxes[name]
+    allowed = _allowed(row)
     return allowed.lower <= box.lower and box.upper <= allowed.upper
 
 

@@ -66,7 +66,8 @@ def known_transitions(instance: Instance) -> dict[str, Row]:
             raise row.line.error(f"a known transition is an equation: write == in place of {row.sign}")
         if len(primed) != 1:
             raise row.line.error(f"a known transition has one next state (x'), found {', '.join(primed) or 'none'}")
-        state, divisor = primed[0].removesuffix("'"), row.terms[primed[0]]
+        state = primed[0].removesuffix("'")
+        divisor = row.terms[primed[0]]
         if state in known:
             raise row.line.error(f"'{state}' has a known transition already, on line {known[state].line.number}")
         terms = {name: coefficient / divisor for name, coefficient in row.terms.items()}
@@ -118,7 +119,8 @@ def _variables(instance: Instance, role: Role, boxes: dict[str, Box], replaced: 
 
 def _final_rows(instance: Instance, constraints: Sequence[Row]) -> list[Row]:
     """The constraints on auxiliaries that also hold at the final state: those without actions."""
-    auxiliaries, actions = instance.names("auxiliary"), instance.names("action")
+    auxiliaries = instance.names("auxiliary")
+    actions = instance.names("action")
     return [row for row in constraints if row.reads(auxiliaries) and not row.reads(actions)]
 
 

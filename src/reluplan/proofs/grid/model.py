@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from reluplan.network.relu_network import Layer, ReluNetwork
 from reluplan.problem.piecewise import MaxTerm, PiecewiseLinear
 from reluplan.problem.problem import Problem, StepLayout
+from reluplan.problem.relu_compiler import ReluCompiler, pad
 
 Array = NDArray[np.float64]
 
@@ -87,53 +88,9 @@ def _breakpoints(terms: tuple[MaxTerm, ...], position: int) -> Array:
 
 def _with_functions(network: ReluNetwork, functions: list[PiecewiseLinear], layout: StepLayout) -> ReluNetwork:
     """The network with more outputs: piecewise-linear functions of (s, a, s')."""
-    hidden = list(network.hidden)
+    compiler = ReluCompiler(network.input_count, network.hidden, network.output, layout.next_states)
     weights, bias = network.output.weights, network.output.bias
     for function in functions:
-        row, offset = _append_function(hidden, network, function, layout, {})
-        weights, bias = np.vstack([_pad(weights, len(row)), row]), np.append(bias, offset)
-    return ReluNetwork(network.input_count, tuple(hidden), Layer(weights, bias))
-
-
-def _append_function(
-    hidden: list[Layer],
-    network: ReluNetwork,
-    function: PiecewiseLinear,
-    layout: StepLayout,
-    known: dict[int, tuple[Array, float]],
-) -> tuple[Array, float]:
-    """Append the ReLUs that the function needs; its row over inputs and hidden units, and its constant.
-
-    known: the rows and constants of maxima, by key, that have their ReLUs already.
-    """
-    on_next = function.coefficients[layout.next_states]
-    row = on_next @ network.output.weights
-    row[: network.input_count] += function.coefficients[: network.input_count]
-    bias = function.constant + float(on_next @ network.output.bias)
-    for term in function.terms:
-        if term.key not in known:
-            known[term.key] = _append_maximum(hidden, network, term, layout, known)
-        largest, offset = known[term.key]
-        width = max(len(row), len(largest))
-        row = _pad(row, width) + term.weight * _pad(largest, width)
-        bias += term.weight * offset
-    return _pad(row, network.input_count + sum(layer.unit_count for layer in hidden)), bias
-
-
-def _append_maximum(
-    hidden: list[Layer], network: ReluNetwork, term: MaxTerm, layout: StepLayout, known: dict[int, tuple[Array, float]]
-) -> tuple[Array, float]:
-    """The row and constant of the unweighted maximum."""
-    largest, offset = _append_function(hidden, network, term.arguments[0], layout, known)
-    for argument in term.arguments[1:]:
-        other, other_offset = _append_function(hidden, network, argument, layout, known)
-        largest = _pad(largest, len(other))
-        hidden.append(Layer((other - largest)[None, :], np.array([other_offset - offset])))
-        largest = np.append(largest, 1.0)
-    return largest, offset
-
-
-def _pad(array: Array, width: int) -> Array:
-    """Zeros on the right, up to the width."""
-    missing = width - array.shape[-1]
-    return np.concatenate([array, np.zeros((*array.shape[:-1], missing))], axis=-1)
+        row, offset = compiler.append(function)
+        weights, bias = np.vstack([pad(weights, len(row)), row]), np.append(bias, offset)
+    return ReluNetwork(network.input_count, tuple(compiler.hidden), Layer(weights, bias))

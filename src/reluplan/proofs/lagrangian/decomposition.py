@@ -201,8 +201,9 @@ class Decomposition:
                 incumbents.append(progress.solution)
 
         limit = max(0.1, self.settings.longest_share * (deadline - clock.now()))
-        start = subproblem.assignment(plan_window(subproblem.span, self.plan)) if subproblem.span.count == 1 else None
-        return Job(model, SolveOptions(time_limit=limit, gap=gap, start=start, on_progress=listen))
+        is_single = subproblem.span.count == 1
+        warm_start = subproblem.assignment(plan_window(subproblem.span, self.plan)) if is_single else None
+        return Job(model, SolveOptions(time_limit=limit, gap=gap, warm_start=warm_start, on_progress=listen))
 
     def _learn(self, i: int, multipliers: Array, result: SolveResult) -> bool:
         """Keep the bound and the cut of a solved window; True if it proved that there is no such window."""

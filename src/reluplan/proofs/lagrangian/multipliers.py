@@ -30,7 +30,8 @@ def plan_multipliers(
     zero, as are those of discrete states, and all of them if the LP is not solved in time.
     """
     span = Span(0, steps)
-    short = dataclasses.replace(problem, horizon=steps, goal=problem.goal if steps == problem.horizon else ())
+    goal = problem.goal if steps == problem.horizon else ()
+    short = problem.part(steps, problem.initial_lower, problem.initial_upper, keeps_initial_rows=True, goal=goal)
     multipliers = np.zeros((steps + 1, len(problem.states)))
     deadline = clock.now() + time_limit
     try:

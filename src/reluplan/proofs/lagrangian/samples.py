@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from reluplan.bounds.span import Span
 from reluplan.problem.rollout import Trajectory
+from reluplan.problem.steps import evaluate_steps
 from reluplan.proofs.lagrangian.subproblem import WindowSet, WindowSubproblem, window_rewards
 
 Array = NDArray[np.float64]
@@ -55,13 +56,11 @@ def sample_windows(
 
     states = spread(bounds.state_lower[0], bounds.state_upper[0], trajectory.states[which])
     starts, rewards, inside = states, np.zeros(count), np.ones(count, dtype=bool)
-    slack = 1e-6 * np.maximum(1.0, np.abs(bounds.state_upper))
     for t in range(span.length):
         actions = spread(bounds.action_lower[t], bounds.action_upper[t], trajectory.actions[which + t])
         now, later = trajectory.auxiliaries[which + t], trajectory.auxiliaries[which + t + 1]
-        following = problem.next_states(np.hstack([states, actions, now]))
-        rewards = rewards + problem.reward.evaluate(np.hstack([states, actions, now, following, later]))
-        low, high = bounds.state_lower[t + 1] - slack[t + 1], bounds.state_upper[t + 1] + slack[t + 1]
-        inside &= ((following >= low) & (following <= high)).all(axis=1)
-        states = following
+        steps = evaluate_steps(problem, np.hstack([states, actions, now]), later)
+        rewards = rewards + steps.rewards()
+        inside &= steps.end_within(bounds.state_lower[t + 1], bounds.state_upper[t + 1], problem.tolerances.states)
+        states = steps.next_states
     return subproblem.windows(rewards, starts, states).take(np.flatnonzero(inside))

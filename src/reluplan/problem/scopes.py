@@ -1,0 +1,45 @@
+"""The names that the expressions of a problem file may use, and where their values stand in w."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from reluplan.problem.expression import Scope
+from reluplan.problem.problem import StepLayout, Variable
+
+
+@dataclass(frozen=True)
+class Scopes:
+    """The names that each kind of expression may use."""
+
+    states: tuple[Variable, ...]
+    actions: tuple[Variable, ...]
+    auxiliaries: tuple[Variable, ...]
+    layout: StepLayout
+    constants: Mapping[str, float]
+
+    def step(self) -> Scope:
+        """Everything of one step: rewards and constraints."""
+        names = {**self._current(), **self._primed()}
+        primed = {f"{v.name}'": "actions have no next value" for v in self.actions}
+        return Scope(names, self.constants, self.layout.width, primed)
+
+    def current(self) -> Scope:
+        """Before the step: known transitions."""
+        reason = "a transition is a function of the current state and action"
+        return Scope(self._current(), self.constants, self.layout.width, dict.fromkeys(self._primed(), reason))
+
+    def state(self, which: str) -> Scope:
+        """One state alone: initial and goal rows."""
+        actions = {v.name for v in self.actions}
+        names = {name: at for name, at in self._current().items() if name not in actions}
+        reason = f"these rows are about {which} only"
+        return Scope(names, self.constants, self.layout.width, dict.fromkeys([*actions, *self._primed()], reason))
+
+    def _current(self) -> dict[str, int]:
+        return {v.name: at for at, v in enumerate((*self.states, *self.actions, *self.auxiliaries))}
+
+    def _primed(self) -> dict[str, int]:
+        start = self.layout.input_count
+        return {f"{v.name}'": start + at for at, v in enumerate((*self.states, *self.auxiliaries))}
