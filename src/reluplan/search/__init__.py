@@ -1,4 +1,4 @@
-"""The primal search: good plans in seconds, with numpy and linear programs only."""
+"""Good plans in seconds, with numpy and linear programs only."""
 
 from reluplan.search.context import PlanSink
 from reluplan.search.schedule import search_plans

@@ -1,4 +1,4 @@
-"""Simulating a batch of plans, and carrying gradients back through the network."""
+"""Batched rollouts, and carrying gradients back through the network."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def roll_out(problem: Problem, decisions: Decisions, last_moment: float = np.inf
     with np.errstate(over="ignore", invalid="ignore"):
         for t in range(horizon):
             if clock.now() > last_moment:
-                raise OutOfTimeError("the time for simulating plans is over")
+                raise OutOfTimeError("the time for rolling out plans is over")
             clock.spend(count * network.operations)
             values[:, from_state], values[:, from_given] = states[:, t], given[:, t]
             predicted = forward(values, active[t])

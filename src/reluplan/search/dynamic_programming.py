@@ -14,6 +14,7 @@ from reluplan.problem.problem import Variable
 from reluplan.search import starts
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
+from reluplan.search.local_search import local_search
 
 Array = NDArray[np.float64]
 
@@ -71,10 +72,17 @@ def _place(levels: Array, values: Array) -> tuple[NDArray[np.int64], Array]:
     return low, place - low
 
 
+def dynamic_programming(context: Context) -> None:
+    """Local search from the plan that the grid leads to, where there is one."""
+    plan = grid_plan(context)
+    if plan is not None:
+        local_search(context, context.offer(plan, "dynamic programming"))
+
+
 def grid_plan(context: Context) -> Decisions | None:
     """The plan of a rollout that looks one step ahead and uses the grid's value function from there on.
 
-    V_{H+1} = −price · violation of G;  V_t(s) = max_a [ R(s, a, s') − price · violation + V_{t+1}(s') ] with s'
+    V_{H+1} = −penalty · violation of G;  V_t(s) = max_a [ R(s, a, s') − penalty · violation + V_{t+1}(s') ] with s'
     interpolated. None if the problem has too many states, or auxiliaries.
     """
     problem = context.problem
@@ -90,7 +98,7 @@ def grid_plan(context: Context) -> Decisions | None:
 def _state_grid(context: Context) -> Grid:
     """Levels over the states that sampled plans reach, inside the declared bounds."""
     batch = Decisions.join([starts.constants(context, SAMPLED_PLANS), starts.smooth(context, SAMPLED_PLANS)])
-    rollout, score = context.roll_out(batch)
+    rollout, score = context.evaluate(batch)
     finite = np.isfinite(score.reward)
     reached = rollout.states[finite] if finite.any() else batch.initial[:, None]
     lower, upper = context.problem.box(context.problem.states)
@@ -141,13 +149,13 @@ def _backward(context: Context, grid: Grid, levels: Array) -> list[Array] | None
 
 
 def _one_step(context: Context, states: Array, actions: Array) -> tuple[Array, Array]:
-    """R − price · violation of single steps (count,), and the next states (count, n)."""
+    """R − penalty · violation of single steps (count,), and the next states (count, n)."""
     gains, following = [], []
     size = max(1, min(CHUNK, int(clock.SAMPLE_WORK / context.problem.dynamics.operations)))
     for first in range(0, len(states), size):  # what fits into the cache is several times faster
         part = slice(first, first + size)
         batch = Decisions(states[part], actions[part, None], np.zeros((len(states[part]), 2, 0)))
-        rollout = context.simulate(batch)
+        rollout = context.roll_out(batch)
         gains.append(context.merit.step_merit(rollout))
         following.append(rollout.states[:, 1])
     return np.concatenate(gains), np.concatenate(following)
@@ -155,7 +163,7 @@ def _one_step(context: Context, states: Array, actions: Array) -> tuple[Array, A
 
 def _final_value(context: Context, states: Array) -> Array:
     batch = Decisions(states, np.zeros((len(states), 0, len(context.problem.actions))), np.zeros((len(states), 1, 0)))
-    return context.merit.goal_merit(context.simulate(batch))
+    return context.merit.goal_merit(context.roll_out(batch))
 
 
 def _forward(context: Context, grid: Grid, values: list[Array]) -> Decisions:

@@ -21,12 +21,12 @@ from reluplan.search.linearise import Linearisation
 Array = NDArray[np.float64]
 
 SATISFIED = 1e-9
-"""A row that the trajectory violates by no more than this stays hard; others may stay violated, at a price."""
+"""A row that the trajectory violates by no more than this stays hard; others may stay violated, at a penalty."""
 
 
 @dataclass(frozen=True, eq=False)
 class LocalModel:
-    """max Σ R − price · violation  over  s_{t+1} = J_t v_t + c_t  inside the trust box; and where columns stand."""
+    """max Σ R − penalty · violation  over  s_{t+1} = J_t v_t + c_t  inside the trust box; and where columns stand."""
 
     problem: Problem
     linearisation: Linearisation
@@ -57,35 +57,35 @@ class LocalModel:
 
 
 @dataclass(frozen=True, eq=False)
-class LocalSettings:
-    """radius: how far each decision may move. price: of a unit of violation. margin: how far rows move inward.
+class LocalOptions:
+    """radius: how far each decision may move. penalty: of a unit of violation. margin: how far rows move inward.
     integers: whether discrete variables may move too (by integer columns); otherwise they keep their values."""
 
     radius: Decisions
-    price: float
+    penalty: float
     margin: float
     integers: bool = False
 
 
 def local_model(
-    problem: Problem, trajectory: Trajectory, linearisation: Linearisation, settings: LocalSettings
+    problem: Problem, trajectory: Trajectory, linearisation: Linearisation, options: LocalOptions
 ) -> LocalModel:
     """Build the linear program around a trajectory."""
-    return _Builder(problem, trajectory, linearisation, settings).build()
+    return _Builder(problem, trajectory, linearisation, options).build()
 
 
 class _Builder:
     """Collects the parts of one local model."""
 
     def __init__(
-        self, problem: Problem, trajectory: Trajectory, linearisation: Linearisation, settings: LocalSettings
+        self, problem: Problem, trajectory: Trajectory, linearisation: Linearisation, options: LocalOptions
     ) -> None:
-        self._problem, self._trajectory, self._lin, self._settings = problem, trajectory, linearisation, settings
+        self._problem, self._trajectory, self._lin, self._options = problem, trajectory, linearisation, options
         self._builder = ModelBuilder()
 
     def build(self) -> LocalModel:
         problem, trajectory = self._problem, self._trajectory
-        radius = self._settings.radius
+        radius = self._options.radius
         states = self._states()
         actions = self._boxed(problem.actions, trajectory.actions, radius.actions[0])
         auxiliaries = self._boxed(problem.auxiliaries, trajectory.auxiliaries, radius.auxiliaries[0])
@@ -110,11 +110,11 @@ class _Builder:
         lower, upper = np.tile(low, (len(values), 1)), np.tile(high, (len(values), 1))
         below, above = values < lower - SATISFIED, values > upper + SATISFIED
         free_lower, free_upper = np.where(below, -np.inf, lower), np.where(above, np.inf, upper)
-        reach = self._settings.radius.initial[0]
+        reach = self._options.radius.initial[0]
         free_lower[0] = np.maximum(problem.initial_lower, values[0] - reach)
         free_upper[0] = np.minimum(problem.initial_upper, values[0] + reach)
         discrete = np.broadcast_to(problem.discrete_states, values.shape)
-        fixed = discrete & (not self._settings.integers)
+        fixed = discrete & (not self._options.integers)
         columns = self._builder.add_columns(
             np.where(fixed, values, free_lower), np.where(fixed, values, free_upper), discrete & ~fixed
         )
@@ -128,7 +128,7 @@ class _Builder:
         """Declared bounds and the trust box; discrete variables keep their values, or move by one at least."""
         low, high = self._problem.box(variables)
         discrete = np.broadcast_to(np.array([v.is_discrete for v in variables], dtype=bool), values.shape)
-        integer = discrete & self._settings.integers
+        integer = discrete & self._options.integers
         reach = np.where(integer, np.maximum(1.0, np.floor(reach)), np.where(discrete, 0.0, reach))
         return self._builder.add_columns(np.maximum(low, values - reach), np.minimum(high, values + reach), integer)
 
@@ -137,8 +137,8 @@ class _Builder:
         discrete = np.broadcast_to(self._problem.discrete_states, states[1:].shape)
         boolean = np.broadcast_to(self._problem.boolean_states, states[1:].shape)
         now = self._trajectory.states[1:]
-        half = np.where(discrete, 0.5 - self._settings.margin, 0.0)
-        open_side = boolean & (not self._settings.integers)  # a boolean that stays 1 may be predicted as 7
+        half = np.where(discrete, 0.5 - self._options.margin, 0.0)
+        open_side = boolean & (not self._options.integers)  # a boolean that stays 1 may be predicted as 7
         lower = np.where(open_side & (now < 0.5), -np.inf, -half) - self._lin.offset
         upper = np.where(open_side & (now > 0.5), np.inf, half) - self._lin.offset
         rows = self._builder.add_rows(lower, upper)
@@ -146,12 +146,12 @@ class _Builder:
         self._builder.add_entries(rows[..., None], inputs[:, None, :], self._lin.jacobian)
 
     def _require(self, constraints: Sequence[Constraint], columns: Index, w: Array) -> None:
-        """Rows g <= −margin, or g == 0; a row that is violated now gets a slack at the price."""
+        """Rows g <= −margin, or g == 0; a row that is violated now gets a slack at the penalty."""
         for constraint in constraints:
             now = constraint.function.evaluate(w)
             side = Side.EXACT if constraint.equality else Side.ABOVE
             form = self._encode(constraint.function, side, columns, w, {})
-            target = 0.0 if constraint.equality else -self._settings.margin
+            target = 0.0 if constraint.equality else -self._options.margin
             broken = (np.abs(now) if constraint.equality else now - target) > SATISFIED
             upper = target - form.constants
             lower = upper if constraint.equality else np.full(len(upper), -np.inf)
@@ -160,19 +160,19 @@ class _Builder:
             self._elastic(form.columns[broken], form.coefficients[broken], lower[broken], upper[broken])
 
     def _elastic(self, columns: Index, coefficients: Array, lower: Array, upper: Array) -> None:
-        """Rows lower − σ <= c · x <= upper + σ with σ >= 0 at the price."""
+        """Rows lower − σ <= c · x <= upper + σ with σ >= 0 at the penalty."""
         rows = self._builder.add_rows(lower, upper)
         self._builder.add_entries(rows[:, None], columns, coefficients)
         for sides, sign in ((lower, 1.0), (upper, -1.0)):
             needed = np.isfinite(sides)
             slack = self._builder.add_columns(np.zeros(needed.sum()), np.inf)
             self._builder.add_entries(rows[needed], slack, sign)
-            self._builder.add_cost(slack, -self._settings.price)
+            self._builder.add_cost(slack, -self._options.penalty)
 
     def _inward(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        roomy = upper - lower > 2.0 * self._settings.margin
-        return np.where(roomy, lower + self._settings.margin, lower), np.where(
-            roomy, upper - self._settings.margin, upper
+        roomy = upper - lower > 2.0 * self._options.margin
+        return np.where(roomy, lower + self._options.margin, lower), np.where(
+            roomy, upper - self._options.margin, upper
         )
 
     def _encode(

@@ -1,4 +1,4 @@
-"""What the search maximises: the reward, less a price for broken constraints."""
+"""What the search maximises: the reward, less a penalty for broken constraints."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ class Score:
         fine: NDArray[np.bool_] = (self.worst <= 1.0) & np.isfinite(self.reward)
         return fine
 
-    def merit(self, price: float) -> Array:
-        """reward − price · violation; what is not a number is worth −inf."""
-        merit = self.reward - price * self.violation
+    def merit(self, penalty: float) -> Array:
+        """reward − penalty · violation; what is not a number is worth −inf."""
+        merit = self.reward - penalty * self.violation
         return np.where(np.isfinite(merit), merit, -np.inf)
 
 
 @dataclass(frozen=True, eq=False)
 class Merit:
-    """reward − price · Σ violations, an exact penalty once the price exceeds the multipliers of the constraints.
+    """reward − penalty · Σ violations, an exact penalty once the penalty exceeds the multipliers of the constraints.
 
     Violations count for state bounds, C, G and the rows of I; the boxes of decisions are kept by projection.
     """
 
     problem: Problem
-    price: float
+    penalty: float
 
     @classmethod
     def of(cls, problem: Problem) -> Merit:
-        """Ten times the steepest slope of the reward as the first price."""
+        """Ten times the steepest slope of the reward as the first penalty."""
         return cls(problem, 10.0 * max(1.0, largest_slope(problem.reward)))
 
     def score(self, rollout: Rollout) -> Score:
@@ -70,17 +70,17 @@ class Merit:
         return Score(reward, total, worst)
 
     def step_merit(self, rollout: Rollout) -> Array:
-        """R − price · violation of C and of the bounds of s' at the first step of each plan, shape (B,)."""
+        """R − penalty · violation of C and of the bounds of s' at the first step of each plan, shape (B,)."""
         w = rollout.step_vectors()[:, 0]
         outside = _outside(self.problem, rollout.states[:, 1])
         total = sum((np.maximum(part, 0.0).sum(axis=1) for part in outside), np.zeros(len(w)))
         total += _total_violation(self.problem.constraints, w)
-        merit = self.problem.reward.evaluate(w) - self.price * total
+        merit = self.problem.reward.evaluate(w) - self.penalty * total
         return np.where(np.isfinite(merit), merit, -HOPELESS)
 
     def goal_merit(self, rollout: Rollout) -> Array:
-        """−price · violation of G at the last state of each plan, shape (B,)."""
-        return -self.price * _total_violation(self.problem.goal, _state_vectors(self.problem, rollout, -1))
+        """−penalty · violation of G at the last state of each plan, shape (B,)."""
+        return -self.penalty * _total_violation(self.problem.goal, _state_vectors(self.problem, rollout, -1))
 
     def _row_values(self, rollout: Rollout, w: Array) -> list[tuple[Array, Array]]:
         """The value of every row, and its tolerance."""
@@ -112,7 +112,7 @@ class Merit:
         for (constraints, vectors, allowed), target in zip(self._rows(rollout, w), sums, strict=True):
             for constraint, tolerance in zip(constraints, allowed, strict=True):
                 amount, slope = _violation(constraint, vectors)
-                target -= self.price * slope
+                target -= self.penalty * slope
                 total += amount.reshape(count, -1).sum(axis=1)
                 worst = np.maximum(worst, amount.reshape(count, -1).max(axis=1) / tolerance)
         below, above = _outside(problem, rollout.states)
@@ -120,7 +120,7 @@ class Merit:
             total += np.maximum(part, 0.0).sum(axis=(1, 2))
             worst = np.maximum(worst, (part / problem.tolerances.states).max(axis=(1, 2), initial=0.0))
         states, auxiliaries = np.zeros_like(rollout.states), np.zeros_like(rollout.decisions.auxiliaries)
-        states[:] = self.price * ((below > 0.0).astype(float) - (above > 0.0))
+        states[:] = self.penalty * ((below > 0.0).astype(float) - (above > 0.0))
         states[:, :-1] += sums[0][..., layout.states]
         states[:, 1:] += sums[0][..., layout.next_states]
         auxiliaries[:, :-1] += sums[0][..., layout.auxiliaries]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from reluplan.search.context import Context
-from reluplan.search.improve import climb
+from reluplan.search.local_search import local_search
 
 MARGINS = (1e-8, 1e-7, 1e-6, 1e-5)
-"""How far constraints move inward, least first: simulation differs from the linear program by a little."""
+"""How far constraints move inward, least first: a rollout differs from the linear program by a little."""
 
 
 def repair(context: Context) -> None:
-    """Climb from the best plan with dearer and dearer violations, and constraints moved inward."""
+    """Local search from the best plan with higher and higher penalties, and constraints moved inward."""
     for margin in MARGINS:
         if context.found or context.expired or context.best is None:
             return
-        context.raise_price()
-        climb(context, context.best, margin)
+        context.raise_penalty()
+        local_search(context, context.best, margin)

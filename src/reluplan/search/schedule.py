@@ -1,4 +1,4 @@
-"""The schedule of the primal search."""
+"""The schedule of the search."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from reluplan.errors import OutOfTimeError
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
 from reluplan.search.box import search_box
+from reluplan.search.constant_actions import constant_actions
 from reluplan.search.context import Context, Method, PlanSink
-from reluplan.search.improve import climb_best, fits, improve, sweep
+from reluplan.search.dynamic_programming import dynamic_programming
+from reluplan.search.gradient_ascent import gradient_ascent
+from reluplan.search.local_search import improve_best
 from reluplan.search.merit import Merit
-from reluplan.search.methods import climb_constants, climb_gradients, climb_grid, plan_ahead
+from reluplan.search.one_opt import one_opt
+from reluplan.search.perturbation import perturbation
+from reluplan.search.receding_horizon import receding_horizon
 from reluplan.search.repair import repair
-from reluplan.search.shake import shake
-from reluplan.search.swap import swap
+from reluplan.search.sliding_window import fits, improve, improve_windows
 
-FIRST: tuple[Method, ...] = (plan_ahead, climb_best, climb_constants, climb_grid)
+FIRST: tuple[Method, ...] = (receding_horizon, improve_best, constant_actions, dynamic_programming)
 """Methods that run once, quickest first."""
-AGAIN: tuple[Method, ...] = (shake, climb_gradients, swap)
+AGAIN: tuple[Method, ...] = (perturbation, gradient_ascent, one_opt)
 """Methods that use randomness, and run in turn until they no longer help."""
 PATIENCE = 6
 """The search ends when the methods of `AGAIN` were in vain this often in a row."""
@@ -66,15 +70,15 @@ def search(context: Context) -> None:
     while vain < PATIENCE and not (context.expired or (context.found and context.settled)):
         helped = [_run(method, context) for method in AGAIN]
         vain = 0 if any(helped) else vain + 1
-    context.say(f"{len(context.optima)} climbs ended in {context.different_optima} local optima")
+    context.say(f"{len(context.optima)} local searches ended in {context.different_optima} local optima")
 
 
 def search_windows(context: Context) -> None:
-    """A plan from receding windows, then every method in windows of it, again and again while that helps."""
-    _run(plan_ahead, context)
+    """A plan by receding horizon, then every method in windows of it, again and again while that helps."""
+    _run(receding_horizon, context)
     while not context.expired and context.best is not None:
         before = context.best_merit
-        sweep(context, improve(context, context.best), search, skip_steady=True)
+        improve_windows(context, improve(context, context.best), search, skip_steady=True)
         if context.best_merit <= before + WORTHWHILE * max(1.0, abs(before)):
             return
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reluplan.optimisation.linear_program import LinearProgram
-from reluplan.search.position import Position, switching
+from reluplan.search.iterate import Iterate, switching
 
 FIRST_RADIUS = 0.5
 SMALLEST_RADIUS = 0.01
@@ -19,9 +19,9 @@ STEPS = 100
 
 @dataclass
 class TrustRegion:
-    """One run from one position: big steps that ignore where units switch, smaller ones where that fails."""
+    """One run from one iterate: big steps that ignore where units switch, smaller ones where that fails."""
 
-    position: Position
+    iterate: Iterate
     radius: float = FIRST_RADIUS
     integers: bool = False
     basis: Any = None
@@ -31,27 +31,27 @@ class TrustRegion:
 
         There is nothing to do from a plan that leads beyond all numbers.
         """
-        if not math.isfinite(self.position.value):
+        if not math.isfinite(self.iterate.value):
             return
         for _ in range(steps):
-            if self.position.context.expired or self.radius < SMALLEST_RADIUS or not self._step():
+            if self.iterate.context.expired or self.radius < SMALLEST_RADIUS or not self._step():
                 return
 
     def _step(self) -> bool:
         """One LP, and more if its step fails; False if no step can gain anything."""
-        position = self.position
-        local = position.local(self.radius, integers=self.integers)
+        iterate = self.iterate
+        local = iterate.local(self.radius, integers=self.integers)
         program = LinearProgram(local.model, self.basis)
         for attempt in range(KEEP_ROUNDS + 1):
-            x = position.solve(program)
+            x = iterate.solve(program)
             if x is None:
                 break
-            promise = program.objective - position.value
-            if not position.is_gain(promise):
+            promise = program.objective - iterate.value
+            if not iterate.is_gain(promise):
                 if attempt == 0:
                     return False
                 break
-            move = position.move(local, x)
+            move = iterate.move(local, x)
             if move is not None:
                 self.basis = program.basis if attempt == 0 and not self.integers else None
                 self._adapt(move.factor, move.gain > 0.5 * promise)

@@ -1,4 +1,4 @@
-"""Local search over discrete decisions: one of them changed at a time."""
+"""Discrete decisions changed one at a time (1-opt)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from reluplan.problem.rollout import Trajectory
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
-from reluplan.search.improve import climb
+from reluplan.search.local_search import local_search
 
 Array = NDArray[np.float64]
 
@@ -17,7 +17,7 @@ MOST = 512
 """Changes that are tried in one round, drawn at random if there are more."""
 
 
-def swap(context: Context) -> None:
+def one_opt(context: Context) -> None:
     """Make the single change that helps most, again and again; then improve the rest of the plan."""
     if context.best is None or not context.box.any_discrete:
         return
@@ -26,13 +26,13 @@ def swap(context: Context) -> None:
         batch = neighbours(context, plan)
         if context.expired or not batch.count:
             break
-        _, score = context.roll_out(batch)
-        merits = score.merit(context.merit.price)
+        _, score = context.evaluate(batch)
+        merits = score.merit(context.merit.penalty)
         top = int(merits.argmax())
         if merits[top] <= value:
             break
-        plan, value = context.offer(batch.take(np.array([top])), "swap"), float(merits[top])
-    climb(context, plan)
+        plan, value = context.offer(batch.take(np.array([top])), "one-opt"), float(merits[top])
+    local_search(context, plan)
 
 
 def neighbours(context: Context, plan: Trajectory) -> Decisions:

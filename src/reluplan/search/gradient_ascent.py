@@ -7,14 +7,37 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan.search import starts
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
+from reluplan.search.local_search import local_search
 
 Array = NDArray[np.float64]
 
 FIRST_RATE, LAST_RATE = 0.05, 0.001
 """Steps as shares of the box, falling geometrically."""
 MEMORY, SQUARE_MEMORY = 0.9, 0.99
+
+
+CLIMBERS = 6
+"""Of each kind."""
+ASCENT_STEPS = 60
+IMPROVED = 2
+
+
+def gradient_ascent(context: Context) -> None:
+    """Gradient ascent from many plans, and a local search from the best of them."""
+    batch = Decisions.join(
+        [
+            starts.constants(context, CLIMBERS),
+            starts.smooth(context, CLIMBERS),
+            context.box.random(context.rng, CLIMBERS),
+        ]
+    )
+    ascended, merits = ascend(context, batch, ASCENT_STEPS)
+    for which in np.argsort(-merits, kind="stable")[:IMPROVED]:
+        if not context.expired:
+            local_search(context, context.offer(ascended.take(np.array([which])), "gradient ascent"))
 
 
 @dataclass
@@ -40,9 +63,9 @@ def ascend(
 ) -> tuple[Decisions, Array]:
     """Adam with projection on the boxes; returns the best decisions of each plan on its way, and their merits.
 
-    Discrete decisions are rounded for the simulation, while the ascent itself goes on with what is behind them.
+    Discrete decisions are rounded for the rollout, while the ascent itself goes on with what is behind them.
     """
-    box, price = context.box, context.merit.price
+    box, penalty = context.box, context.merit.penalty
     width = box.width
     behind = start
     best, best_merit = box.into(start), np.full(start.count, -np.inf)
@@ -51,7 +74,7 @@ def ascend(
         if context.expired:
             break
         rollout, score, gradient = context.gradient(box.into(behind))
-        merit = score.merit(price)
+        merit = score.merit(penalty)
         best, best_merit = _keep_better(best, best_merit, rollout.decisions, merit)
         rate = first_rate * (LAST_RATE / first_rate) ** (iteration / max(1, iterations - 1))
         moves = [

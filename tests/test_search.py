@@ -1,4 +1,4 @@
-"""The primal search: gradients, linear programs around a plan, and what the whole search finds."""
+"""The search: gradients, linear programs around a plan, and what the whole search finds."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from reluplan.search.box import search_box
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
 from reluplan.search.dynamic_programming import Grid
-from reluplan.search.improve import climb
 from reluplan.search.linearise import linearise
+from reluplan.search.local_search import local_search
 from reluplan.search.merit import Merit
-from reluplan.search.methods import plan_ahead
-from reluplan.search.windows import cut_out, splice, window_context
+from reluplan.search.receding_horizon import receding_horizon
+from reluplan.search.subproblem import cut_out, splice, subproblem
 
 Array = NDArray[np.float64]
 TANKS = Path("examples/tanks/problem.toml")
@@ -231,7 +231,7 @@ def test_a_first_plan_takes_little_work_however_long_the_horizon() -> None:
     counts = []
     for horizon in (200, 2000):
         context = context_of(replace(Problem.load(TANKS).with_horizon(horizon), goal=()))
-        plan_ahead(context)
+        receding_horizon(context)
         assert context.found
         counts.append(context.work.linear_programs)
     assert counts[1] <= counts[0] + 10 <= 100
@@ -241,9 +241,9 @@ def test_windows_improve_a_long_plan() -> None:
     problem = line_problem(horizon=400)
     context = context_of(problem)
     plan = context.offer(Decisions(np.zeros((1, 1)), np.zeros((1, 400, 1)), np.zeros((1, 401, 0))), "start")
-    part = window_context(context, 100, 20, plan.states[100], plan.states[120])
+    part = subproblem(context, 100, 20, plan.states[100], plan.states[120])
     part.take(cut_out(plan, 100, 120), "start")
-    improved = climb(part, cut_out(plan, 100, 120))
+    improved = local_search(part, cut_out(plan, 100, 120))
     assert improved.states[-1] == pytest.approx(plan.states[120], abs=1e-6)
     spliced = splice(problem, plan, improved, 100)
     assert spliced.total_reward == pytest.approx(plan.total_reward + 2 * (1 + 2 + 3 + 4) + 11 * 5, abs=1e-4)

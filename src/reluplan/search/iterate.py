@@ -1,4 +1,4 @@
-"""A plan on its way up: the linear program around it, and the step to that program's optimum."""
+"""The current plan of a local search: the linear program around it, and the step to that program's optimum."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from reluplan.problem.rollout import Trajectory
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
 from reluplan.search.linearise import linearise
-from reluplan.search.local_model import LocalModel, LocalSettings, local_model
+from reluplan.search.local_model import LocalModel, LocalOptions, local_model
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 FACTORS = np.array([1.0, 0.7, 0.4, 0.2, 0.1, 0.03])
-"""Parts of the step to the LP's optimum that are simulated; the best is taken."""
+"""Parts of the step to the LP's optimum that are rolled out; the best is taken."""
 MARGIN = 1e-8
 """How far constraints move inward, against the tolerances of the LP."""
 WORTHWHILE, NOISE = 1e-10, 1e-8
@@ -34,7 +34,7 @@ class Move(NamedTuple):
 
 
 @dataclass
-class Position:
+class Iterate:
     """A plan and its merit, which only rises."""
 
     context: Context
@@ -58,8 +58,8 @@ class Position:
         context, width = self.context, self.context.box.width
         reach = Decisions(radius * width.initial, radius * width.actions, radius * width.auxiliaries)
         lin = linearise(context.problem, self.plan, active)
-        settings = LocalSettings(reach, context.merit.price, self.margin, integers)
-        return local_model(context.problem, self.plan, lin, settings)
+        options = LocalOptions(reach, context.merit.penalty, self.margin, integers)
+        return local_model(context.problem, self.plan, lin, options)
 
     def solve(self, program: LinearProgram) -> Array | None:
         """The optimum of a linear program in the time that is left."""
@@ -67,11 +67,11 @@ class Position:
         return program.solve(self.context.remaining)
 
     def move(self, local: LocalModel, x: Array) -> Move | None:
-        """Simulate parts of the step from the plan to x, and take the best if it gains."""
+        """Roll out parts of the step from the plan to x, and take the best if it gains."""
         context, here = self.context, Decisions.of(self.plan)
         step = context.box.into(local.decisions(x)).plus(here, np.array([-1.0]))
-        rollout, score = context.roll_out(context.box.into(here.plus(step, FACTORS)))
-        merits = score.merit(context.merit.price)
+        rollout, score = context.evaluate(context.box.into(here.plus(step, FACTORS)))
+        merits = score.merit(context.merit.penalty)
         best = int(merits.argmax())
         gain = float(merits[best]) - self.value
         if not self.is_gain(gain):

@@ -1,8 +1,7 @@
-"""Improving one plan by linear programs: as a whole if it is short, window by window if it is long."""
+"""Improving a plan that is too long for one linear program: in overlapping windows, one after the other."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -11,53 +10,24 @@ import numpy as np
 from reluplan import clock
 from reluplan.problem.rollout import Trajectory
 from reluplan.search.context import Context
-from reluplan.search.pattern_walk import walk_patterns
-from reluplan.search.position import MARGIN, Position
-from reluplan.search.trust_region import TrustRegion
-from reluplan.search.windows import cut_out, splice, window_context
+from reluplan.search.local_search import improve_best, local_search
+from reluplan.search.subproblem import cut_out, splice, subproblem
 
 MOST_COLUMNS = 3000
 MOST_STEPS = 120
 """Simplex time grows with the square of the horizon: a linear program gets no larger than this."""
 PAUSE = 1.0
 """Seconds between two plans that a window passes on before it is done."""
-CATCH_UP_ROUNDS = 4
-"""Rounds of trust-region steps and walks that a climb from a bad start gets to reach the best plan."""
-MIXED_STEPS = 20
-"""Trust-region steps with integer columns in one climb."""
 
 
 def improve(context: Context, plan: Trajectory) -> Trajectory:
-    """The plan of highest merit that linear programs reach from this one."""
-    return climb(context, plan) if fits(context) else sweep(context, plan, climb_best)
+    """The plan of highest merit that local search reaches: on the whole horizon if that fits, else in windows."""
+    return local_search(context, plan) if fits(context) else improve_windows(context, plan, improve_best)
 
 
-def climb_best(context: Context) -> None:
-    """Climb from the best plan so far."""
-    if context.best is not None:
-        climb(context, context.best)
-
-
-def climb(context: Context, plan: Trajectory, margin: float = MARGIN) -> Trajectory:
-    """Trust-region steps, then a walk from pattern to pattern, and both again as long as that gains.
-
-    If there are discrete variables, trust-region steps that may change them come first. A climb that is still below
-    the best plan after some rounds is given up.
-    """
-    position = Position(context, plan, margin=margin)
-    for round_number in itertools.count():
-        late = round_number >= CATCH_UP_ROUNDS and position.value < context.best_merit
-        if late or context.expired or not np.isfinite(position.value):
-            return position.plan
-        if context.box.any_discrete:
-            TrustRegion(position, integers=True).run(MIXED_STEPS)
-        TrustRegion(position).run()
-        before = position.value
-        walk_patterns(position)
-        if not position.is_gain(position.value - before):
-            break
-    context.optima.append(position.value)
-    return position.plan
+def fits(context: Context) -> bool:
+    """Whether the whole horizon fits into one linear program."""
+    return context.problem.horizon <= longest_window(context)
 
 
 def longest_window(context: Context) -> int:
@@ -67,12 +37,7 @@ def longest_window(context: Context) -> int:
     return max(10, min(MOST_STEPS, MOST_COLUMNS // max(1, columns)))
 
 
-def fits(context: Context) -> bool:
-    """Whether the whole horizon fits into one linear program."""
-    return context.problem.horizon <= longest_window(context)
-
-
-def sweep(
+def improve_windows(
     context: Context, plan: Trajectory, search: Callable[[Context], None], skip_steady: bool = False
 ) -> Trajectory:
     """Search in overlapping windows in turn, each between the states where it begins and ends now.
@@ -84,7 +49,7 @@ def sweep(
         if skip_steady and np.allclose(old.states, old.states[0], rtol=1e-6, atol=1e-6):
             continue
         end = None if last == plan.horizon else old.states[-1]
-        part = window_context(context, first, last - first, old.states[0] if first else None, end)
+        part = subproblem(context, first, last - first, old.states[0] if first else None, end)
         part.take(old, "window")
         part.sink = _Forward(context, plan, first)
         search(part)
@@ -97,7 +62,7 @@ def sweep(
 
 @dataclass
 class _Forward:
-    """Passes better plans of a window on as plans of the whole horizon, but not too often: that takes a simulation."""
+    """Passes better plans of a window on as plans of the whole horizon, but not too often: that takes a rollout."""
 
     context: Context
     plan: Trajectory

@@ -1,4 +1,4 @@
-"""Planning window by window: plan some steps, commit to the first of them, go on from there."""
+"""Receding horizon: plan a window of steps, commit to the first of them, go on from there."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from reluplan.problem.rollout import Trajectory
 from reluplan.search import starts
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
-from reluplan.search.position import Position
+from reluplan.search.iterate import Iterate
+from reluplan.search.subproblem import continued, cut_out, joined, subproblem
 from reluplan.search.trust_region import TrustRegion
-from reluplan.search.windows import continued, cut_out, joined, window_context
 
 Array = NDArray[np.float64]
 
@@ -24,7 +24,7 @@ STEPS = 30
 """Trust-region steps in one window."""
 
 
-def receding(context: Context, window: int = WINDOW) -> Trajectory:
+def receding_horizon(context: Context) -> None:
     """A plan from windows in sequence: time is linear in the horizon, and short once the plan has become steady.
 
     Each window maximises its own reward; only its first part is kept, so that it does not matter that a window knows
@@ -35,28 +35,28 @@ def receding(context: Context, window: int = WINDOW) -> Trajectory:
     parts: list[Trajectory] = []
     plan, done = None, 0
     while done < horizon and not (context.expired and parts):
-        length = min(window, horizon - done)
+        length = min(WINDOW, horizon - done)
         plan = _plan_window(context, parts[-1] if parts else None, done, length, plan)
         kept = length if done + length == horizon else max(1, int(COMMITTED * length))
         part = cut_out(plan, 0, kept)
-        repeats = _repeats(part, horizon - done - window)
+        repeats = _repeats(part, horizon - done - WINDOW)
         parts += [part] * repeats
         done += kept * repeats
-    return context.offer(context.box.into(joined(parts, horizon)), "receding window")
+    context.offer(context.box.into(joined(parts, horizon)), "receding horizon")
 
 
 def _plan_window(
     context: Context, before: Trajectory | None, first: int, length: int, plan: Trajectory | None
 ) -> Trajectory:
     """Improve what the plan of the window before has left, or the best constant plan."""
-    part = window_context(context, first, length, None if before is None else before.states[-1])
+    part = subproblem(context, first, length, None if before is None else before.states[-1])
     if before is not None and plan is not None:
         actions, auxiliaries = continued(plan, before.horizon, length)
         part.offer(part.box.into(Decisions(part.box.lower.initial, actions[None], auxiliaries[None])), "window")
     if not part.found:
         part.offer(part.ranked(starts.constants(part, 8))[0], "window")
     assert part.best is not None
-    TrustRegion(Position(part, part.best, "window")).run(STEPS)
+    TrustRegion(Iterate(part, part.best, "window")).run(STEPS)
     return part.best
 
 

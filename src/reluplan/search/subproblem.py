@@ -17,7 +17,7 @@ from reluplan.search.decisions import Decisions
 Array = NDArray[np.float64]
 
 
-def window_context(
+def subproblem(
     context: Context, first: int, length: int, start: Array | None = None, end: Array | None = None
 ) -> Context:
     """The search of `length` steps from step `first` on, from a given state (or the initial ones), to a given one.
@@ -65,7 +65,7 @@ def cut_out(plan: Trajectory, first: int, last: int) -> Trajectory:
 
 
 def splice(problem: Problem, plan: Trajectory, part: Trajectory, first: int) -> Trajectory:
-    """The plan with a part of it exchanged, simulated from there on."""
+    """The plan with a part of it exchanged, rolled out from there on."""
     last = first + part.horizon
     actions, auxiliaries = plan.actions.copy(), plan.auxiliaries.copy()
     actions[first:last], auxiliaries[first:last] = part.actions, part.auxiliaries[:-1]

@@ -1,4 +1,4 @@
-"""Leaving a local optimum: plans near the best one, improved in turn."""
+"""Iterated local search: perturbations of the best plan, improved in turn."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from reluplan.problem.rollout import Trajectory
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
-from reluplan.search.gradient import ascend
-from reluplan.search.improve import climb
+from reluplan.search.gradient_ascent import ascend
+from reluplan.search.local_search import local_search
 from reluplan.search.starts import between_knots
 
 Array = NDArray[np.float64]
@@ -18,21 +18,21 @@ BATCH = 24
 ASCENT_STEPS = 25
 RATE = 0.01
 IMPROVED = 2
-"""How many plans of a shaken batch are improved by linear programs."""
+"""How many plans of a batch are improved by linear programs."""
 SMALLEST, LARGEST = 0.02, 0.5
 """Sizes of the noise as shares of the boxes."""
 
 
-def shake(context: Context) -> None:
+def perturbation(context: Context) -> None:
     """Add noise to stretches of the best plan, let gradients settle it a little, improve the best of the batch."""
     if context.best is None:
         return
-    batch, merits = ascend(context, shaken(context, context.best, BATCH), ASCENT_STEPS, RATE)
+    batch, merits = ascend(context, perturbed(context, context.best, BATCH), ASCENT_STEPS, RATE)
     for which in np.argsort(-merits, kind="stable")[:IMPROVED]:
-        climb(context, context.offer(batch.take(np.array([which])), "shake"))
+        local_search(context, context.offer(batch.take(np.array([which])), "perturbation"))
 
 
-def shaken(context: Context, plan: Trajectory, count: int) -> Decisions:
+def perturbed(context: Context, plan: Trajectory, count: int) -> Decisions:
     """Copies of a plan with smooth noise on a random stretch of the actions (and on initial states)."""
     rng, width = context.rng, context.box.width
     base = Decisions.of(plan)

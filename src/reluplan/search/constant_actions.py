@@ -1,0 +1,12 @@
+"""A start that any problem has: the best plan that repeats one action."""
+
+from __future__ import annotations
+
+from reluplan.search import starts
+from reluplan.search.context import Context
+from reluplan.search.local_search import local_search
+
+
+def constant_actions(context: Context) -> None:
+    """Local search from the best plan that repeats one action."""
+    local_search(context, context.offer(context.ranked(starts.constants(context, 8))[0], "constant actions"))
