@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,8 @@ from reluplan.search.linearise import linearise
 from reluplan.search.local_search import local_search
 from reluplan.search.merit import Merit
 from reluplan.search.receding_horizon import receding_horizon
+from reluplan.search.settings import DEFAULTS, LinearProgramSettings, RecedingHorizonSettings, SearchSettings
+from reluplan.search.sliding_window import fits
 from reluplan.search.subproblem import cut_out, splice, subproblem
 
 Array = NDArray[np.float64]
@@ -38,16 +41,18 @@ TANKS = Path("examples/tanks/problem.toml")
 SEEDS = st.integers(0, 10_000)
 
 
-def searched(problem: Problem, seconds: float = 20.0, start: Trajectory | None = None) -> Run:
+def searched(
+    problem: Problem, seconds: float = 20.0, start: Trajectory | None = None, chosen: SearchSettings = DEFAULTS
+) -> Run:
     run = Run(problem, Clock(), 1e-4)
-    search_plans(problem, None, time.monotonic() + seconds, run.offer_plan, start=start)
+    search_plans(problem, None, time.monotonic() + seconds, run.offer_plan, start=start, settings=chosen)
     return run
 
 
-def context_of(problem: Problem, seconds: float = 20.0) -> Context:
+def context_of(problem: Problem, seconds: float = 20.0, chosen: SearchSettings = DEFAULTS) -> Context:
     rng = np.random.default_rng(0)
     box, merit = search_box(problem, None), Merit.of(problem)
-    return Context(problem, box, time.monotonic() + seconds, lambda *_: True, rng, merit)
+    return Context(problem, box, time.monotonic() + seconds, lambda *_: True, rng, merit, settings=chosen)
 
 
 def line_problem(horizon: int = 8, action: Variable | None = None) -> Problem:
@@ -248,6 +253,36 @@ def test_windows_improve_a_long_plan() -> None:
     spliced = splice(problem, plan, improved, 100)
     assert spliced.total_reward == pytest.approx(plan.total_reward + 2 * (1 + 2 + 3 + 4) + 11 * 5, abs=1e-4)
     assert searched(problem, seconds=5.0).reward == pytest.approx(-10.0, abs=1e-5)
+
+
+def test_windows_of_a_size_that_is_set() -> None:
+    problem = line_problem(horizon=40)
+    chosen = SearchSettings(linear_programs=LinearProgramSettings(longest=12))
+    assert fits(context_of(problem))
+    assert not fits(context_of(problem, chosen=chosen))
+    assert searched(problem, seconds=5.0, chosen=chosen).reward == pytest.approx(-10.0, abs=1e-5)
+
+
+def test_longer_windows_of_the_receding_horizon_see_further() -> None:
+    """R = 0 but for 1 at s' >= 5: with windows of two steps there is nothing to be seen from s = 0."""
+    above = PiecewiseLinear.variable(2, 3) - PiecewiseLinear.constant_of(4.0, 3)
+    none, one = (PiecewiseLinear.constant_of(value, 3) for value in (0.0, 1.0))
+    problem = replace(
+        line_problem(12), reward=-PiecewiseLinear.maximum([-PiecewiseLinear.maximum([above, none]), -one])
+    )
+    rewards = []
+    for window in (2, 12):
+        context = context_of(problem, chosen=SearchSettings(receding_horizon=RecedingHorizonSettings(window=window)))
+        receding_horizon(context)
+        assert context.best is not None
+        rewards.append(context.best.total_reward)
+    assert rewards[0] == pytest.approx(0.0)
+    assert rewards[1] > 1.0
+
+
+def test_settings_can_be_written_down() -> None:
+    written = json.loads(json.dumps(asdict(SearchSettings())))
+    assert written["receding_horizon"]["window"] == DEFAULTS.receding_horizon.window
 
 
 @settings(max_examples=30, deadline=None)

@@ -2,5 +2,6 @@
 
 from reluplan.search.context import PlanSink
 from reluplan.search.schedule import search_plans
+from reluplan.search.settings import SearchSettings
 
-__all__ = ["PlanSink", "search_plans"]
+__all__ = ["PlanSink", "SearchSettings", "search_plans"]

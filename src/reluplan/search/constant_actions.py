@@ -9,4 +9,5 @@ from reluplan.search.local_search import local_search
 
 def constant_actions(context: Context) -> None:
     """Local search from the best plan that repeats one action."""
-    local_search(context, context.offer(context.ranked(starts.constants(context, 8))[0], "constant actions"))
+    best = context.ranked(starts.constants(context, context.settings.constant_plans))[0]
+    local_search(context, context.offer(best, "constant actions"))

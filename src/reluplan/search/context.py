@@ -19,11 +19,9 @@ from reluplan.search.batch import Rollout, roll_out
 from reluplan.search.box import SearchBox
 from reluplan.search.decisions import Decisions
 from reluplan.search.merit import Merit, Score
+from reluplan.search.settings import DEFAULTS, SearchSettings
 
 Array = NDArray[np.float64]
-
-SAME_OPTIMUM = 1e-6
-"""Local optima whose merits differ by less than this (relative) count as one."""
 
 
 class PlanSink(Protocol):
@@ -61,6 +59,7 @@ class Context:
     rng: Generator
     merit: Merit
     tell: Callable[[str], None] | None = None
+    settings: SearchSettings = DEFAULTS
     best: Trajectory | None = None
     best_score: Score | None = None
     work: Work = field(default_factory=Work)
@@ -91,7 +90,7 @@ class Context:
     @property
     def different_optima(self) -> int:
         """How many local optima the local searches ended in."""
-        size = SAME_OPTIMUM * max(1.0, abs(self.best_merit))
+        size = self.settings.local_search.same_optimum * max(1.0, abs(self.best_merit))
         return len({round(value / size) for value in self.optima})
 
     @property
@@ -99,18 +98,23 @@ class Context:
         """Whether further starts are unlikely to find a better local optimum.
 
         With W different optima after N starts, W (N − 1) / (N − W − 2) are to be expected in total (Boender and
-        Rinnooy Kan, 1987); the search may stop when that is less than half an optimum above W. Not so with discrete
-        variables, where local searches from different starts make the same first choices.
+        Rinnooy Kan, 1987); the search may stop when that is less than half an optimum (`unseen_optima`) above W.
+        Not so with discrete variables, where local searches from different starts make the same first choices.
         """
         if self.box.any_discrete:
             return False
         starts, different = len(self.optima), self.different_optima
-        return starts > different + 2 and different * (starts - 1) / (starts - different - 2) < different + 0.5
+        if starts <= different + 2:
+            return False
+        expected = different * (starts - 1) / (starts - different - 2)
+        return expected < different + self.settings.local_search.unseen_optima
 
     def part(self, problem: Problem, box: SearchBox) -> Context:
         """A search of its own, for a part of the problem: same time, same randomness, no sink."""
         merit = Merit(problem, self.merit.penalty)
-        return Context(problem, box, self.deadline, lambda *_: False, self.rng, merit, work=self.work)
+        return Context(
+            problem, box, self.deadline, lambda *_: False, self.rng, merit, settings=self.settings, work=self.work
+        )
 
     def roll_out(self, decisions: Decisions) -> Rollout:
         """Roll out a batch; OutOfTimeError if the time is over."""
@@ -171,8 +175,8 @@ class Context:
         return float(self.score(trajectory).merit(self.merit.penalty)[0])
 
     def raise_penalty(self) -> None:
-        """Violations cost ten times as much from now on."""
-        self.merit = dataclasses.replace(self.merit, penalty=10.0 * self.merit.penalty)
+        """Violations cost a multiple from now on."""
+        self.merit = dataclasses.replace(self.merit, penalty=self.settings.penalty.growth * self.merit.penalty)
 
     def say(self, message: str) -> None:
         """Tell whoever listens."""

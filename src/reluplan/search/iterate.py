@@ -18,29 +18,26 @@ from reluplan.search.local_model import LocalModel, LocalOptions, local_model
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-FACTORS = np.array([1.0, 0.7, 0.4, 0.2, 0.1, 0.03])
-"""Parts of the step to the LP's optimum that are rolled out; the best is taken."""
-MARGIN = 1e-8
-"""How far constraints move inward, against the tolerances of the LP."""
-WORTHWHILE, NOISE = 1e-10, 1e-8
-"""A gain below this (relative, and absolute) counts as none."""
+RELATIVE_NOISE = 1e-10
+ABSOLUTE_NOISE = 1e-8
+"""A gain below their sum is within the rounding of merits and the tolerances of the LP."""
 
 
 class Move(NamedTuple):
     """A step that was taken: what it gained, and which part of the LP's step it was."""
 
     gain: float
-    factor: float
+    part: float
 
 
 @dataclass
 class Iterate:
-    """A plan and its merit, which only rises."""
+    """A plan and its merit, which only rises. margin: how far the linear programs move constraints inward."""
 
     context: Context
     plan: Trajectory
+    margin: float
     source: str = "linear program"
-    margin: float = MARGIN
     value: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -48,7 +45,7 @@ class Iterate:
 
     def is_gain(self, gain: float) -> bool:
         """Whether a gain is more than rounding."""
-        return gain > NOISE + WORTHWHILE * abs(self.value)
+        return gain > ABSOLUTE_NOISE + RELATIVE_NOISE * abs(self.value)
 
     def local(self, radius: float, active: NDArray[np.bool_] | None = None, integers: bool = False) -> LocalModel:
         """The linear program around the plan, for its own activation pattern or for another one.
@@ -70,7 +67,8 @@ class Iterate:
         """Roll out parts of the step from the plan to x, and take the best if it gains."""
         context, here = self.context, Decisions.of(self.plan)
         step = context.box.into(local.decisions(x)).plus(here, np.array([-1.0]))
-        rollout, score = context.evaluate(context.box.into(here.plus(step, FACTORS)))
+        parts = np.array(context.settings.linear_programs.step_parts)
+        rollout, score = context.evaluate(context.box.into(here.plus(step, parts)))
         merits = score.merit(context.merit.penalty)
         best = int(merits.argmax())
         gain = float(merits[best]) - self.value
@@ -78,7 +76,7 @@ class Iterate:
             return None
         self.plan = context.offer(rollout.decisions.take(np.array([best])), self.source)
         self.value = context.merit_of(self.plan)
-        return Move(gain, float(FACTORS[best]))
+        return Move(gain, float(parts[best]))
 
 
 def switching(local: LocalModel, x: Array) -> tuple[Index, Index]:

@@ -12,6 +12,7 @@ from reluplan.problem.expression import Constraint
 from reluplan.problem.problem import Problem
 from reluplan.search.batch import Rollout, adjoint
 from reluplan.search.decisions import Decisions
+from reluplan.search.settings import DEFAULTS, PenaltySettings
 from reluplan.search.slopes import largest_slope, value_and_slope
 
 Array = NDArray[np.float64]
@@ -51,9 +52,9 @@ class Merit:
     penalty: float
 
     @classmethod
-    def of(cls, problem: Problem) -> Merit:
-        """Ten times the steepest slope of the reward as the first penalty."""
-        return cls(problem, 10.0 * max(1.0, largest_slope(problem.reward)))
+    def of(cls, problem: Problem, settings: PenaltySettings = DEFAULTS.penalty) -> Merit:
+        """With a multiple of the steepest slope of the reward as the first penalty."""
+        return cls(problem, settings.first * max(1.0, largest_slope(problem.reward)))
 
     def score(self, rollout: Rollout) -> Score:
         """The value of each plan."""

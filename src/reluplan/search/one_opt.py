@@ -12,17 +12,13 @@ from reluplan.search.local_search import local_search
 
 Array = NDArray[np.float64]
 
-ROUNDS = 50
-MOST = 512
-"""Changes that are tried in one round, drawn at random if there are more."""
-
 
 def one_opt(context: Context) -> None:
     """Make the single change that helps most, again and again; then improve the rest of the plan."""
     if context.best is None or not context.box.any_discrete:
         return
     plan, value = context.best, context.best_merit
-    for _ in range(ROUNDS):
+    for _ in range(context.settings.one_opt.rounds):
         batch = neighbours(context, plan)
         if context.expired or not batch.count:
             break
@@ -44,8 +40,9 @@ def neighbours(context: Context, plan: Trajectory) -> Decisions:
         places = np.flatnonzero(np.broadcast_to(discrete[part], values.shape).ravel())
         changes += [(part, place, change) for place in places.tolist() for change in (-1.0, 1.0)]
     changes = [c for c in changes if _inside(box.lower.parts, box.upper.parts, base.parts, *c)]
-    if len(changes) > MOST:
-        changes = [changes[i] for i in context.rng.choice(len(changes), MOST, replace=False)]
+    most = context.settings.one_opt.neighbours
+    if len(changes) > most:
+        changes = [changes[i] for i in context.rng.choice(len(changes), most, replace=False)]
     copies = [np.repeat(values, len(changes), axis=0) for values in base.parts]
     for row, (part, place, change) in enumerate(changes):
         copies[part][row].reshape(-1)[place] += change

@@ -14,16 +14,11 @@ from reluplan.search.local_model import LocalModel
 Index = NDArray[np.int64]
 Pattern = NDArray[np.bool_]
 
-RADIUS = 1.0
 NEAR = 1e-6
-"""A unit with |In| below this sits on its boundary."""
-ROUNDS = 12
-"""How often switching units are forbidden to before the LP's optimum must lie inside the pattern."""
-MOST_FLIPS = 30
-MOST_MOVES = 20
+"""A unit with |In| below this sits on its boundary: what LPs with tolerances leave of In = 0."""
 
 
-class Blocked(NamedTuple):
+class Blocking(NamedTuple):
     """Units on their boundary that keep a pattern's plan from being better, largest multiplier first."""
 
     steps: Index
@@ -36,18 +31,19 @@ def walk_patterns(iterate: Iterate) -> None:
     Where a plan sits on a unit's boundary In = 0, both sides have the same states but other slopes. The multiplier of
     the row that keeps the unit on its side says whether that row is in the way; the pattern beyond may be better.
     """
-    for _ in range(MOST_MOVES):
+    for _ in range(iterate.context.settings.pattern_walk.moves):
         if not _leave(iterate):
             return
 
 
 def _leave(iterate: Iterate) -> bool:
     """Improve within the pattern or, if that is exhausted, in a neighbouring one; False if no neighbour helps."""
-    active = iterate.local(RADIUS).linearisation.active
-    blocked = _best_of(iterate, active)
-    if blocked is None:
+    settings = iterate.context.settings.pattern_walk
+    active = iterate.local(settings.radius).linearisation.active
+    blocking = _best_of(iterate, active)
+    if blocking is None:
         return True
-    for flip in _flips(blocked):
+    for flip in _flips(blocking, settings.flips):
         if iterate.context.expired:
             return False
         if _best_of(iterate, _flipped(active, flip)) is None:
@@ -55,29 +51,30 @@ def _leave(iterate: Iterate) -> bool:
     return False
 
 
-def _flips(blocked: Blocked) -> list[Blocked]:
+def _flips(blocking: Blocking, most: int) -> list[Blocking]:
     """Each unit alone, largest multiplier first; then all together."""
-    single = [Blocked(blocked.steps[i : i + 1], blocked.units[i : i + 1]) for i in range(len(blocked.steps))]
-    return single[:MOST_FLIPS] + ([blocked] if len(single) > 1 else [])
+    single = [Blocking(blocking.steps[i : i + 1], blocking.units[i : i + 1]) for i in range(len(blocking.steps))]
+    return single[:most] + ([blocking] if len(single) > 1 else [])
 
 
-def _flipped(active: Pattern, flip: Blocked) -> Pattern:
+def _flipped(active: Pattern, flip: Blocking) -> Pattern:
     other = active.copy()
     other[flip.steps, flip.units] ^= True
     return other
 
 
-def _best_of(iterate: Iterate, active: Pattern) -> Blocked | None:
+def _best_of(iterate: Iterate, active: Pattern) -> Blocking | None:
     """Move to the best plan of a pattern, None if that gained; otherwise the units that are in the way.
 
     Only units that are near their boundary, or switched at an optimum before, have a row in the linear program.
     """
-    local = iterate.local(RADIUS, active)
+    settings = iterate.context.settings.pattern_walk
+    local = iterate.local(settings.radius, active)
     program = LinearProgram(local.model)
     first_row = program.row_count
     kept = [where(np.abs(local.linearisation.units) <= NEAR)]
     _keep(program, local, *kept[0])
-    for _ in range(ROUNDS):
+    for _ in range(settings.row_rounds):
         x = iterate.solve(program)
         if x is None or not iterate.is_gain(program.objective - iterate.value):
             break
@@ -87,7 +84,7 @@ def _best_of(iterate: Iterate, active: Pattern) -> Blocked | None:
         if not len(kept[-1][0]):
             break
         _keep(program, local, *kept[-1])
-    return _blocked(program, local, kept, first_row)
+    return _blocking(program, local, kept, first_row)
 
 
 def _keep(program: LinearProgram, local: LocalModel, steps: Index, units: Index) -> None:
@@ -95,13 +92,14 @@ def _keep(program: LinearProgram, local: LocalModel, steps: Index, units: Index)
         program.add_rows(*local.unit_rows(steps, units))
 
 
-def _blocked(program: LinearProgram, local: LocalModel, kept: list[tuple[Index, Index]], first_row: int) -> Blocked:
+def _blocking(program: LinearProgram, local: LocalModel, kept: list[tuple[Index, Index]], first_row: int) -> Blocking:
     """The units on their boundary whose rows have a multiplier."""
-    steps, units = np.concatenate([steps for steps, _ in kept]), np.concatenate([units for _, units in kept])
+    steps = np.concatenate([steps for steps, _ in kept])
+    units = np.concatenate([units for _, units in kept])
     multipliers = np.abs(program.row_duals[first_row:])[: len(steps)]
     if len(multipliers) < len(steps):
-        return Blocked(steps[:0], units[:0])
+        return Blocking(steps[:0], units[:0])
     near = np.abs(local.linearisation.units[steps, units]) <= NEAR
     order = np.argsort(-multipliers, kind="stable")
     order = order[(multipliers > 1e-9)[order] & near[order]]
-    return Blocked(steps[order], units[order])
+    return Blocking(steps[order], units[order])

@@ -14,30 +14,26 @@ from reluplan.search.starts import between_knots
 
 Array = NDArray[np.float64]
 
-BATCH = 24
-ASCENT_STEPS = 25
-RATE = 0.01
-IMPROVED = 2
-"""How many plans of a batch are improved by linear programs."""
-SMALLEST, LARGEST = 0.02, 0.5
-"""Sizes of the noise as shares of the boxes."""
-
 
 def perturbation(context: Context) -> None:
     """Add noise to stretches of the best plan, let gradients settle it a little, improve the best of the batch."""
     if context.best is None:
         return
-    batch, merits = ascend(context, perturbed(context, context.best, BATCH), ASCENT_STEPS, RATE)
-    for which in np.argsort(-merits, kind="stable")[:IMPROVED]:
+    settings = context.settings.perturbation
+    batch, merits = ascend(context, perturbed(context, context.best), settings.ascent)
+    for which in np.argsort(-merits, kind="stable")[: settings.improved]:
         local_search(context, context.offer(batch.take(np.array([which])), "perturbation"))
 
 
-def perturbed(context: Context, plan: Trajectory, count: int) -> Decisions:
+def perturbed(context: Context, plan: Trajectory) -> Decisions:
     """Copies of a plan with smooth noise on a random stretch of the actions (and on initial states)."""
     rng, width = context.rng, context.box.width
+    settings = context.settings.perturbation
+    count = settings.plans
     base = Decisions.of(plan)
-    size = SMALLEST * (LARGEST / SMALLEST) ** rng.random(count)
-    noise = np.stack([_stretch(context, int(knots)) for knots in rng.integers(2, 9, count)])
+    size = settings.smallest * (settings.largest / settings.smallest) ** rng.random(count)
+    knots = rng.integers(settings.fewest_knots, settings.most_knots + 1, count)
+    noise = np.stack([_stretch(context, int(number)) for number in knots])
     return context.box.into(
         Decisions(
             base.initial + size[:, None] * rng.normal(size=(count, base.initial.shape[1])) * width.initial,

@@ -15,14 +15,6 @@ from reluplan.search.trust_region import TrustRegion
 
 Array = NDArray[np.float64]
 
-WINDOW = 24
-COMMITTED = 0.5
-"""The share of a window that is kept."""
-STEADY = 1e-7
-"""States closer than this (relative) count as the same when a steady tail is looked for."""
-STEPS = 30
-"""Trust-region steps in one window."""
-
 
 def receding_horizon(context: Context) -> None:
     """A plan from windows in sequence: time is linear in the horizon, and short once the plan has become steady.
@@ -31,15 +23,16 @@ def receding_horizon(context: Context) -> None:
     nothing of what comes after. The goal counts in the window that reaches it. When a window ends where it began,
     its actions repeat until the last window.
     """
-    horizon = context.problem.horizon
+    horizon, settings = context.problem.horizon, context.settings.receding_horizon
     parts: list[Trajectory] = []
-    plan, done = None, 0
+    plan = None
+    done = 0
     while done < horizon and not (context.expired and parts):
-        length = min(WINDOW, horizon - done)
+        length = min(settings.window, horizon - done)
         plan = _plan_window(context, parts[-1] if parts else None, done, length, plan)
-        kept = length if done + length == horizon else max(1, int(COMMITTED * length))
+        kept = length if done + length == horizon else max(1, int(settings.committed * length))
         part = cut_out(plan, 0, kept)
-        repeats = _repeats(part, horizon - done - WINDOW)
+        repeats = _repeats(part, horizon - done - settings.window, settings.steady)
         parts += [part] * repeats
         done += kept * repeats
     context.offer(context.box.into(joined(parts, horizon)), "receding horizon")
@@ -54,15 +47,16 @@ def _plan_window(
         actions, auxiliaries = continued(plan, before.horizon, length)
         part.offer(part.box.into(Decisions(part.box.lower.initial, actions[None], auxiliaries[None])), "window")
     if not part.found:
-        part.offer(part.ranked(starts.constants(part, 8))[0], "window")
+        part.offer(part.ranked(starts.constants(part, part.settings.constant_plans))[0], "window")
     assert part.best is not None
-    TrustRegion(Iterate(part, part.best, "window")).run(STEPS)
+    iterate = Iterate(part, part.best, part.settings.linear_programs.margin, "window")
+    TrustRegion(iterate).run(part.settings.receding_horizon.trust_region_steps)
     return part.best
 
 
-def _repeats(part: Trajectory, steps_left: int) -> int:
+def _repeats(part: Trajectory, steps_left: int, steady: float) -> int:
     """How often a part that ends where it began may follow itself before the last window."""
     moved = np.abs(part.states[-1] - part.states[0])
-    if np.any(moved > STEADY * np.maximum(1.0, np.abs(part.states[0]))):
+    if np.any(moved > steady * np.maximum(1.0, np.abs(part.states[0]))):
         return 1
     return max(1, steps_left // part.horizon)

@@ -5,13 +5,10 @@ from __future__ import annotations
 from reluplan.search.context import Context
 from reluplan.search.local_search import local_search
 
-MARGINS = (1e-8, 1e-7, 1e-6, 1e-5)
-"""How far constraints move inward, least first: a rollout differs from the linear program by a little."""
-
 
 def repair(context: Context) -> None:
     """Local search from the best plan with higher and higher penalties, and constraints moved inward."""
-    for margin in MARGINS:
+    for margin in context.settings.repair_margins:
         if context.found or context.expired or context.best is None:
             return
         context.raise_penalty()

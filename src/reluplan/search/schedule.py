@@ -22,16 +22,13 @@ from reluplan.search.one_opt import one_opt
 from reluplan.search.perturbation import perturbation
 from reluplan.search.receding_horizon import receding_horizon
 from reluplan.search.repair import repair
+from reluplan.search.settings import DEFAULTS, SearchSettings
 from reluplan.search.sliding_window import fits, improve, improve_windows
 
 FIRST: tuple[Method, ...] = (receding_horizon, improve_best, constant_actions, dynamic_programming)
 """Methods that run once, quickest first."""
 AGAIN: tuple[Method, ...] = (perturbation, gradient_ascent, one_opt)
 """Methods that use randomness, and run in turn until they no longer help."""
-PATIENCE = 6
-"""The search ends when the methods of `AGAIN` were in vain this often in a row."""
-WORTHWHILE = 1e-7
-"""Windows are searched again if the last time gained more than this (relative)."""
 
 
 def search_plans(
@@ -42,14 +39,14 @@ def search_plans(
     seed: int = 0,
     start: Trajectory | None = None,
     tell: Callable[[str], None] | None = None,
+    settings: SearchSettings = DEFAULTS,
 ) -> None:
     """Look for good plans until the deadline (of clock.now) or until nothing helps; each goes to the sink.
 
     bounds: proven boxes, which narrow what is sampled; not needed. start: a plan to begin with.
     """
-    context = Context(
-        problem, search_box(problem, bounds), deadline, sink, np.random.default_rng(seed), Merit.of(problem), tell
-    )
+    rng, merit = np.random.default_rng(seed), Merit.of(problem, settings.penalty)
+    context = Context(problem, search_box(problem, bounds), deadline, sink, rng, merit, tell, settings)
     with suppress(OutOfTimeError):
         if start is not None:
             context.take(start, "start")
@@ -67,7 +64,7 @@ def search(context: Context) -> None:
     if not context.found:
         _run(repair, context)
     vain = 0
-    while vain < PATIENCE and not (context.expired or (context.found and context.settled)):
+    while vain < context.settings.patience and not (context.expired or (context.found and context.settled)):
         helped = [_run(method, context) for method in AGAIN]
         vain = 0 if any(helped) else vain + 1
     context.say(f"{len(context.optima)} local searches ended in {context.different_optima} local optima")
@@ -76,10 +73,11 @@ def search(context: Context) -> None:
 def search_windows(context: Context) -> None:
     """A plan by receding horizon, then every method in windows of it, again and again while that helps."""
     _run(receding_horizon, context)
+    worthwhile = context.settings.sliding_window.worthwhile
     while not context.expired and context.best is not None:
         before = context.best_merit
         improve_windows(context, improve(context, context.best), search, skip_steady=True)
-        if context.best_merit <= before + WORTHWHILE * max(1.0, abs(before)):
+        if context.best_merit <= before + worthwhile * max(1.0, abs(before)):
             return
 
 

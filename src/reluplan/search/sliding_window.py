@@ -13,12 +13,6 @@ from reluplan.search.context import Context
 from reluplan.search.local_search import improve_best, local_search
 from reluplan.search.subproblem import cut_out, splice, subproblem
 
-MOST_COLUMNS = 3000
-MOST_STEPS = 120
-"""Simplex time grows with the square of the horizon: a linear program gets no larger than this."""
-PAUSE = 1.0
-"""Seconds between two plans that a window passes on before it is done."""
-
 
 def improve(context: Context, plan: Trajectory) -> Trajectory:
     """The plan of highest merit that local search reaches: on the whole horizon if that fits, else in windows."""
@@ -32,9 +26,9 @@ def fits(context: Context) -> bool:
 
 def longest_window(context: Context) -> int:
     """How many steps fit into one linear program."""
-    problem = context.problem
+    problem, settings = context.problem, context.settings.linear_programs
     columns = len(problem.input_variables) + len(problem.reward.terms) + len(problem.constraints)
-    return max(10, min(MOST_STEPS, MOST_COLUMNS // max(1, columns)))
+    return max(settings.shortest, min(settings.longest, settings.largest_columns // max(1, columns)))
 
 
 def improve_windows(
@@ -70,7 +64,7 @@ class _Forward:
     last_time: float = -np.inf
 
     def __call__(self, part: Trajectory, source: str) -> bool:
-        if clock.now() > self.last_time + PAUSE:
+        if clock.now() > self.last_time + self.context.settings.sliding_window.pause:
             self.context.take(splice(self.context.problem, self.plan, part, self.first), source)
             self.last_time = clock.now()
         return True
