@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from brute_force import optimum
 from random_problems import random_problem
+from reluplan.errors import InputError
 from reluplan.network.relu_network import Layer, ReluNetwork
 from reluplan.planning.run import Clock, Run
 from reluplan.problem.check import check
@@ -22,7 +23,7 @@ from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
 from reluplan.problem.rollout import Trajectory, simulate
-from reluplan.search import search_plans
+from reluplan.search import HEURISTICS, Heuristic, Phase, search_plans
 from reluplan.search.batch import roll_out
 from reluplan.search.box import search_box
 from reluplan.search.context import Context
@@ -32,6 +33,7 @@ from reluplan.search.linearise import linearise
 from reluplan.search.local_search import local_search
 from reluplan.search.merit import Merit
 from reluplan.search.receding_horizon import receding_horizon
+from reluplan.search.schedule import Schedule
 from reluplan.search.settings import DEFAULTS, LinearProgramSettings, RecedingHorizonSettings, SearchSettings
 from reluplan.search.sliding_window import fits
 from reluplan.search.subproblem import cut_out, splice, subproblem
@@ -278,6 +280,61 @@ def test_longer_windows_of_the_receding_horizon_see_further() -> None:
         rewards.append(context.best.total_reward)
     assert rewards[0] == pytest.approx(0.0)
     assert rewards[1] > 1.0
+
+
+def stay_at_three(context: Context) -> None:
+    """Three steps to the right on a line of this name, and nothing on any other: the registry is the process's."""
+    problem = context.problem
+    if problem.name == "line of a test":
+        actions = np.zeros((1, problem.horizon, 1))
+        actions[0, :3] = 1.0
+        decisions = Decisions(np.zeros((1, 1)), actions, np.zeros((1, problem.horizon + 1, 0)))
+        context.offer(context.box.into(decisions), "three steps")
+
+
+HEURISTICS.register("stay-at-three", Heuristic(stay_at_three, Phase.CONSTRUCTION))
+
+
+@pytest.mark.parametrize("horizon", [8, 400])
+def test_a_heuristic_from_outside_runs_alone(horizon: int) -> None:
+    problem = replace(line_problem(horizon), name="line of a test")
+    found: list[tuple[str, float]] = []
+
+    def sink(plan: Trajectory, source: str) -> bool:
+        found.append((source, plan.total_reward))
+        return True
+
+    search_plans(problem, None, time.monotonic() + 20.0, sink, heuristics=("stay-at-three",))
+    assert found[0] == ("three steps", -(4.0 + 3.0) - 2.0 * (horizon - 2))
+
+
+def test_a_heuristic_from_outside_runs_with_the_others() -> None:
+    problem = replace(line_problem(), name="line of a test")
+    context = context_of(problem)
+    sources: list[str] = []
+
+    def sink(plan: Trajectory, source: str) -> bool:
+        sources.append(source)
+        return True
+
+    context.sink = sink
+    Schedule((HEURISTICS["stay-at-three"], HEURISTICS["local-search"])).run(context)
+    assert sources[0] == "three steps"
+    assert context.best is not None
+    assert context.best.total_reward == pytest.approx(-10.0, abs=1e-6)
+    assert searched(problem).reward == pytest.approx(-10.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("horizon", [8, 300])
+def test_without_a_construction_the_others_find_plans(horizon: int) -> None:
+    run = Run(line_problem(horizon), Clock(), 1e-4)
+    search_plans(run.problem, None, time.monotonic() + 20.0, run.offer_plan, heuristics=("constant-actions",))
+    assert run.reward == pytest.approx(-10.0, abs=1e-5)
+
+
+def test_an_unknown_heuristic_is_refused() -> None:
+    with pytest.raises(InputError, match="unknown heuristic 'luck'; choose one of receding-horizon, local-search"):
+        search_plans(line_problem(), None, time.monotonic(), lambda *_: True, heuristics=("luck",))
 
 
 def test_settings_can_be_written_down() -> None:

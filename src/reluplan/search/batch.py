@@ -47,7 +47,7 @@ def roll_out(problem: Problem, decisions: Decisions, last_moment: float = np.inf
     with np.errstate(over="ignore", invalid="ignore"):
         for t in range(horizon):
             if clock.now() > last_moment:
-                raise OutOfTimeError("the time for rolling out plans is over")
+                raise OutOfTimeError("the time for simulating plans is over")
             clock.spend(count * network.operations)
             values[:, from_state], values[:, from_given] = states[:, t], given[:, t]
             predicted = forward(values, active[t])

@@ -1,4 +1,4 @@
-"""What the methods of the search share: the problem, the time, the best plan so far, and where plans go."""
+"""What the heuristics of the search share: the problem, the time, the best plan so far, and where plans go."""
 
 from __future__ import annotations
 
@@ -28,12 +28,6 @@ class PlanSink(Protocol):
     """Takes a rolled-out plan and says whether it satisfies every constraint and is better than all before."""
 
     def __call__(self, trajectory: Trajectory, source: str, /) -> bool: ...
-
-
-class Method(Protocol):
-    """One way to find or to improve plans: offers what it finds to the context."""
-
-    def __call__(self, context: Context, /) -> None: ...
 
 
 @dataclass
