@@ -28,14 +28,14 @@ from reluplan.search.batch import roll_out
 from reluplan.search.box import search_box
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
-from reluplan.search.dynamic_programming import Grid
 from reluplan.search.linearise import linearise
 from reluplan.search.local_search import local_search
 from reluplan.search.merit import Merit
 from reluplan.search.receding_horizon import receding_horizon
 from reluplan.search.schedule import Schedule
-from reluplan.search.settings import DEFAULTS, LinearProgramSettings, RecedingHorizonSettings, SearchSettings
+from reluplan.search.settings import DEFAULTS, LocalModelSettings, RecedingHorizonSettings, SearchSettings
 from reluplan.search.sliding_window import fits
+from reluplan.search.state_grid import Grid
 from reluplan.search.subproblem import cut_out, splice, subproblem
 
 Array = NDArray[np.float64]
@@ -259,7 +259,7 @@ def test_windows_improve_a_long_plan() -> None:
 
 def test_windows_of_a_size_that_is_set() -> None:
     problem = line_problem(horizon=40)
-    chosen = SearchSettings(linear_programs=LinearProgramSettings(longest=12))
+    chosen = SearchSettings(local_model=LocalModelSettings(longest=12))
     assert fits(context_of(problem))
     assert not fits(context_of(problem, chosen=chosen))
     assert searched(problem, seconds=5.0, chosen=chosen).reward == pytest.approx(-10.0, abs=1e-5)

@@ -18,6 +18,7 @@ from reluplan.problem.ties import hangs_on_a_tie
 from reluplan.search.batch import Rollout, roll_out
 from reluplan.search.box import SearchBox
 from reluplan.search.decisions import Decisions
+from reluplan.search.local_optima import LocalOptima
 from reluplan.search.merit import Merit, Score
 from reluplan.search.settings import DEFAULTS, SearchSettings
 
@@ -43,7 +44,7 @@ class Context:
     """One search. `best` is the best plan so far, feasible if `found`, otherwise the one of highest merit.
 
     merit: penalises violations; the penalty grows while no feasible plan is found.
-    optima: the merit of the local optimum that each local search so far ended in.
+    optima: where the local searches so far ended.
     """
 
     problem: Problem
@@ -57,7 +58,7 @@ class Context:
     best: Trajectory | None = None
     best_score: Score | None = None
     work: Work = field(default_factory=Work)
-    optima: list[float] = field(default_factory=list)
+    optima: LocalOptima = field(default_factory=LocalOptima)
 
     @property
     def expired(self) -> bool:
@@ -84,24 +85,23 @@ class Context:
     @property
     def different_optima(self) -> int:
         """How many local optima the local searches ended in."""
-        size = self.settings.local_search.same_optimum * max(1.0, abs(self.best_merit))
-        return len({round(value / size) for value in self.optima})
+        return self.optima.different(self._same_optimum)
 
     @property
     def settled(self) -> bool:
-        """Whether further starts are unlikely to find a better local optimum.
+        """Whether further starts are unlikely to find a better local optimum: hardly any others are to be expected.
 
-        With W different optima after N starts, W (N − 1) / (N − W − 2) are to be expected in total (Boender and
-        Rinnooy Kan, 1987); the search may stop when that is less than half an optimum (`unseen_optima`) above W.
         Not so with discrete variables, where local searches from different starts make the same first choices.
         """
         if self.box.any_discrete:
             return False
-        starts, different = len(self.optima), self.different_optima
-        if starts <= different + 2:
-            return False
-        expected = different * (starts - 1) / (starts - different - 2)
-        return expected < different + self.settings.local_search.unseen_optima
+        unseen = self.settings.local_search.unseen_optima
+        return self.optima.expected(self._same_optimum) < self.different_optima + unseen
+
+    @property
+    def _same_optimum(self) -> float:
+        """Merits that differ by less than this are of one local optimum."""
+        return self.settings.local_search.same_optimum * max(1.0, abs(self.best_merit))
 
     def part(self, problem: Problem, box: SearchBox) -> Context:
         """A search of its own, for a part of the problem: same time, same randomness, no sink."""
@@ -145,7 +145,8 @@ class Context:
         if score.feasible[0] and hangs_on_a_tie(self.problem, *plan):
             score = dataclasses.replace(score, worst=np.full(1, np.inf))
         if self._better(score):
-            self.best, self.best_score = trajectory, score
+            self.best = trajectory
+            self.best_score = score
             if score.feasible[0]:
                 self.sink(trajectory, source)
 

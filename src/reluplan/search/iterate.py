@@ -67,7 +67,7 @@ class Iterate:
         """Roll out parts of the step from the plan to x, and take the best if it gains."""
         context, here = self.context, Decisions.of(self.plan)
         step = context.box.into(local.decisions(x)).plus(here, np.array([-1.0]))
-        parts = np.array(context.settings.linear_programs.step_parts)
+        parts = np.array(context.settings.local_model.step_parts)
         rollout, score = context.evaluate(context.box.into(here.plus(step, parts)))
         merits = score.merit(context.merit.penalty)
         best = int(merits.argmax())

@@ -12,11 +12,11 @@ from scipy import sparse
 from reluplan.optimisation.model import Index, Model, ModelBuilder
 from reluplan.optimisation.piecewise_rows import Side
 from reluplan.problem.expression import Constraint
-from reluplan.problem.piecewise import MaxTerm, PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
 from reluplan.problem.rollout import Trajectory, state_vector, step_vectors
 from reluplan.search.decisions import Decisions
 from reluplan.search.linearise import Linearisation
+from reluplan.search.step_forms import step_forms
 
 Array = NDArray[np.float64]
 
@@ -58,8 +58,11 @@ class LocalModel:
 
 @dataclass(frozen=True, eq=False)
 class LocalOptions:
-    """radius: how far each decision may move. penalty: of a unit of violation. margin: how far rows move inward.
-    integers: whether discrete variables may move too (by integer columns); otherwise they keep their values."""
+    """How the linear program is made.
+
+    radius: how far each decision may move. penalty: of a unit of violation. margin: how far rows move inward.
+    integers: whether discrete variables may move too (by integer columns); otherwise they keep their values.
+    """
 
     radius: Decisions
     penalty: float
@@ -80,7 +83,10 @@ class _Builder:
     def __init__(
         self, problem: Problem, trajectory: Trajectory, linearisation: Linearisation, options: LocalOptions
     ) -> None:
-        self._problem, self._trajectory, self._lin, self._options = problem, trajectory, linearisation, options
+        self._problem = problem
+        self._trajectory = trajectory
+        self._lin = linearisation
+        self._options = options
         self._builder = ModelBuilder()
 
     def build(self) -> LocalModel:
@@ -93,12 +99,9 @@ class _Builder:
         columns = step_vectors(states, actions, auxiliaries)
         w = step_vectors(trajectory.states, trajectory.actions, trajectory.auxiliaries)
         self._require(problem.constraints, columns, w)
-        for t, rows in ((0, problem.initial_constraints), (-1, problem.goal)):
-            vector = state_vector(problem, trajectory.states[t], trajectory.auxiliaries[t])
-            index = np.full((1, problem.layout.width), -1, dtype=np.int64)
-            index[0, problem.layout.states], index[0, problem.layout.auxiliaries] = states[t], auxiliaries[t]
-            self._require(rows, index, vector)
-        reward = self._encode(problem.reward, Side.BELOW, columns, w, {})
+        self._require_at(0, problem.initial_constraints, states, auxiliaries)
+        self._require_at(-1, problem.goal, states, auxiliaries)
+        reward = step_forms(self._builder, problem.reward, Side.BELOW, columns, w)
         self._builder.add_cost(reward.columns, reward.coefficients)
         self._builder.offset = float(reward.constants.sum())
         return LocalModel(problem, self._lin, self._builder.build(), states, actions, auxiliaries)
@@ -150,7 +153,7 @@ class _Builder:
         for constraint in constraints:
             now = constraint.function.evaluate(w)
             side = Side.EXACT if constraint.equality else Side.ABOVE
-            form = self._encode(constraint.function, side, columns, w, {})
+            form = step_forms(self._builder, constraint.function, side, columns, w)
             target = 0.0 if constraint.equality else -self._options.margin
             broken = (np.abs(now) if constraint.equality else now - target) > SATISFIED
             upper = target - form.constants
@@ -158,6 +161,15 @@ class _Builder:
             hard = self._builder.add_rows(lower[~broken], upper[~broken])
             self._builder.add_entries(hard[:, None], form.columns[~broken], form.coefficients[~broken])
             self._elastic(form.columns[broken], form.coefficients[broken], lower[broken], upper[broken])
+
+    def _require_at(self, t: int, constraints: Sequence[Constraint], states: Index, auxiliaries: Index) -> None:
+        """Rows on one state and its auxiliaries: the initial rows and the goal."""
+        layout, trajectory = self._problem.layout, self._trajectory
+        columns = np.full((1, layout.width), -1, dtype=np.int64)
+        columns[0, layout.states] = states[t]
+        columns[0, layout.auxiliaries] = auxiliaries[t]
+        w = state_vector(self._problem, trajectory.states[t], trajectory.auxiliaries[t])
+        self._require(constraints, columns, w)
 
     def _elastic(self, columns: Index, coefficients: Array, lower: Array, upper: Array) -> None:
         """Rows lower − σ <= c · x <= upper + σ with σ >= 0 at the penalty."""
@@ -170,76 +182,7 @@ class _Builder:
             self._builder.add_cost(slack, -self._options.penalty)
 
     def _inward(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        roomy = upper - lower > 2.0 * self._options.margin
-        return np.where(roomy, lower + self._options.margin, lower), np.where(
-            roomy, upper - self._options.margin, upper
-        )
-
-    def _encode(
-        self, function: PiecewiseLinear, side: Side, columns: Index, w: Array, known: _KnownForms
-    ) -> _StepForms:
-        """A linear form for each step that strays to one side of the function at most, and is exact at w.
-
-        A maximum that may be overestimated gets a column above all its arguments. Any other keeps the argument that
-        attains it now, which is at most the maximum. known: the forms of maxima that the function reads elsewhere.
-        """
-        used = np.flatnonzero(function.coefficients)
-        form = _StepForms(
-            columns[:, used],
-            np.tile(function.coefficients[used], (len(w), 1)),
-            np.full(len(w), function.constant),
-        )
-        for term in function.terms:
-            key = term.key, side.times(term.weight)
-            if key not in known:
-                known[key] = self._encode_max(term, key[1], columns, w, known)
-            form = form.plus(known[key], term.weight)
-        return form
-
-    def _encode_max(self, term: MaxTerm, side: Side, columns: Index, w: Array, known: _KnownForms) -> _StepForms:
-        arguments = [self._encode(argument, side, columns, w, known) for argument in term.arguments]
-        if side is not Side.ABOVE:
-            form = _chosen(arguments, term.evaluate(w).argmax(axis=-1))
-            return form.merged() if term.is_nested else form
-        value = self._builder.add_columns(np.full(len(w), -np.inf), np.inf)
-        for form in arguments:
-            rows = self._builder.add_rows(form.constants, np.inf)
-            self._builder.add_entries(rows, value, 1.0)
-            self._builder.add_entries(rows[:, None], form.columns, -form.coefficients)
-        return _StepForms(value[:, None], np.ones((len(w), 1)), np.zeros(len(w)))
-
-
-@dataclass(frozen=True, eq=False)
-class _StepForms:
-    """For each step t: coefficients[t] · x[columns[t]] + constants[t]; shapes (T, k), (T, k), (T,)."""
-
-    columns: Index
-    coefficients: Array
-    constants: Array
-
-    def plus(self, other: _StepForms, weight: float) -> _StepForms:
-        return _StepForms(
-            np.hstack([self.columns, other.columns]),
-            np.hstack([self.coefficients, weight * other.coefficients]),
-            self.constants + weight * other.constants,
-        )
-
-    def merged(self) -> _StepForms:
-        """The same with every column once: forms of maxima inside each other would double in width."""
-        _, first, place = np.unique(self.columns[0], return_index=True, return_inverse=True)
-        coefficients = np.zeros((len(self.columns), len(first)))
-        np.add.at(coefficients.T, place, self.coefficients.T)
-        return _StepForms(self.columns[:, first], coefficients, self.constants)
-
-
-_KnownForms = dict[tuple[int, Side], _StepForms]
-"""Forms by the key of a maximum and its side."""
-
-
-def _chosen(forms: list[_StepForms], choice: NDArray[np.int64]) -> _StepForms:
-    """The form with the chosen number at each step."""
-    return _StepForms(
-        np.hstack([form.columns for form in forms]),
-        np.hstack([np.where((choice == j)[:, None], form.coefficients, 0.0) for j, form in enumerate(forms)]),
-        np.choose(choice, [form.constants for form in forms]),
-    )
+        """Bounds moved by the margin, where there is room."""
+        margin = self._options.margin
+        roomy = upper - lower > 2.0 * margin
+        return np.where(roomy, lower + margin, lower), np.where(roomy, upper - margin, upper)

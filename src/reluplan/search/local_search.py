@@ -26,7 +26,7 @@ def local_search(context: Context, plan: Trajectory, margin: float | None = None
     the best plan after some rounds is given up. margin: another one than that of the settings.
     """
     settings = context.settings
-    iterate = Iterate(context, plan, settings.linear_programs.margin if margin is None else margin)
+    iterate = Iterate(context, plan, settings.local_model.margin if margin is None else margin)
     for round_number in itertools.count():
         behind = round_number >= settings.local_search.catch_up_rounds and iterate.value < context.best_merit
         if behind or context.expired or not np.isfinite(iterate.value):
@@ -38,5 +38,5 @@ def local_search(context: Context, plan: Trajectory, margin: float | None = None
         walk_patterns(iterate)
         if not iterate.is_gain(iterate.value - before):
             break
-    context.optima.append(iterate.value)
+    context.optima.add(iterate.value)
     return iterate.plan

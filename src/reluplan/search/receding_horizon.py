@@ -49,7 +49,7 @@ def _plan_window(
     if not part.found:
         part.offer(part.ranked(starts.constants(part, part.settings.constant_plans))[0], "window")
     assert part.best is not None
-    iterate = Iterate(part, part.best, part.settings.linear_programs.margin, "window")
+    iterate = Iterate(part, part.best, part.settings.local_model.margin, "window")
     TrustRegion(iterate).run(part.settings.receding_horizon.trust_region_steps)
     return part.best
 

@@ -69,7 +69,7 @@ class Schedule:
         vain = 0
         while vain < context.settings.patience and not (context.expired or (context.found and context.settled)):
             vain = 0 if self._run(Phase.REPEATED, context) else vain + 1
-        context.say(f"{len(context.optima)} local searches ended in {context.different_optima} local optima")
+        context.say(f"{context.optima.count} local searches ended in {context.different_optima} local optima")
 
     def search_windows(self, context: Context) -> None:
         """A plan by construction, then every heuristic in windows of it, again and again while that helps.

@@ -21,7 +21,7 @@ class PenaltySettings:
 
 
 @dataclass(frozen=True)
-class LinearProgramSettings:
+class LocalModelSettings:
     """The linear programs around a plan.
 
     largest_columns, longest: no program has more columns or steps; simplex time grows with the square of the horizon.
@@ -224,7 +224,7 @@ class SearchSettings:
     smooth_knots: int = 5
     repair_margins: tuple[float, ...] = (1e-8, 1e-7, 1e-6, 1e-5)
     penalty: PenaltySettings = field(default_factory=PenaltySettings)
-    linear_programs: LinearProgramSettings = field(default_factory=LinearProgramSettings)
+    local_model: LocalModelSettings = field(default_factory=LocalModelSettings)
     trust_region: TrustRegionSettings = field(default_factory=TrustRegionSettings)
     pattern_walk: PatternWalkSettings = field(default_factory=PatternWalkSettings)
     local_search: LocalSearchSettings = field(default_factory=LocalSearchSettings)
