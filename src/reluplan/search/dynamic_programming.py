@@ -29,10 +29,12 @@ def grid_plan(context: Context) -> Decisions | None:
     V_{H+1} = −penalty · violation of G;  V_t(s) = max_a [ R(s, a, s') − penalty · violation + V_{t+1}(s') ] with s'
     interpolated. None if the problem has too many states, or auxiliaries.
     """
-    problem, settings = context.problem, context.settings.dynamic_programming
+    problem = context.problem
+    settings = context.settings.dynamic_programming
     if len(problem.states) > settings.most_states or problem.auxiliaries:
         return None
-    grid, levels = _state_grid(context), _action_levels(context)
+    grid = _state_grid(context)
+    levels = _action_levels(context)
     if grid.count * len(levels) > 2 * settings.pairs:
         return None
     values = _backward(context, grid, levels)
@@ -80,7 +82,8 @@ def _action_levels(context: Context) -> Array:
 
 def _backward(context: Context, grid: Grid, levels: Array) -> list[Array] | None:
     """V_{H+1}, V_H, ... on the nodes; the list ends early once V changes by a constant only."""
-    nodes, converged = grid.nodes, context.settings.dynamic_programming.converged
+    nodes = grid.nodes
+    converged = context.settings.dynamic_programming.converged
     states, actions = np.repeat(nodes, len(levels), axis=0), np.tile(levels, (len(nodes), 1))
     gains, following = _one_step(context, states, actions)
     weights = grid.weights(following)

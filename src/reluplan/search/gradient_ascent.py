@@ -57,7 +57,8 @@ def ascend(context: Context, start: Decisions, settings: AscentSettings) -> tupl
 
     Discrete decisions are rounded for the rollout, while the ascent itself goes on with what is behind them.
     """
-    box, penalty = context.box, context.merit.penalty
+    box = context.box
+    penalty = context.merit.penalty
     width = box.width
     behind = start
     best, best_merit = box.into(start), np.full(start.count, -np.inf)

@@ -52,7 +52,8 @@ class Iterate:
 
         radius: how far decisions may move, as a share of their boxes. integers: whether discrete ones may.
         """
-        context, width = self.context, self.context.box.width
+        context = self.context
+        width = context.box.width
         reach = Decisions(radius * width.initial, radius * width.actions, radius * width.auxiliaries)
         lin = linearise(context.problem, self.plan, active)
         options = LocalOptions(reach, context.merit.penalty, self.margin, integers)
@@ -65,7 +66,8 @@ class Iterate:
 
     def move(self, local: LocalModel, x: Array) -> Move | None:
         """Roll out parts of the step from the plan to x, and take the best if it gains."""
-        context, here = self.context, Decisions.of(self.plan)
+        context = self.context
+        here = Decisions.of(self.plan)
         step = context.box.into(local.decisions(x)).plus(here, np.array([-1.0]))
         parts = np.array(context.settings.local_model.step_parts)
         rollout, score = context.evaluate(context.box.into(here.plus(step, parts)))

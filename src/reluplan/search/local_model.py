@@ -90,7 +90,8 @@ class _Builder:
         self._builder = ModelBuilder()
 
     def build(self) -> LocalModel:
-        problem, trajectory = self._problem, self._trajectory
+        problem = self._problem
+        trajectory = self._trajectory
         radius = self._options.radius
         states = self._states()
         actions = self._boxed(problem.actions, trajectory.actions, radius.actions[0])
@@ -108,7 +109,8 @@ class _Builder:
 
     def _states(self) -> Index:
         """Initial box at the first step, declared bounds (elastic where violated) later, discrete states fixed."""
-        problem, values = self._problem, self._trajectory.states
+        problem = self._problem
+        values = self._trajectory.states
         low, high = self._inward(*problem.box(problem.states))
         lower, upper = np.tile(low, (len(values), 1)), np.tile(high, (len(values), 1))
         below, above = values < lower - SATISFIED, values > upper + SATISFIED
@@ -164,7 +166,8 @@ class _Builder:
 
     def _require_at(self, t: int, constraints: Sequence[Constraint], states: Index, auxiliaries: Index) -> None:
         """Rows on one state and its auxiliaries: the initial rows and the goal."""
-        layout, trajectory = self._problem.layout, self._trajectory
+        layout = self._problem.layout
+        trajectory = self._trajectory
         columns = np.full((1, layout.width), -1, dtype=np.int64)
         columns[0, layout.states] = states[t]
         columns[0, layout.auxiliaries] = auxiliaries[t]

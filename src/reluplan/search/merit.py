@@ -94,7 +94,8 @@ class Merit:
 
     def _rows(self, rollout: Rollout, w: Array) -> list[tuple[Sequence[Constraint], Array, Array]]:
         """C over every step, the rows of I over the first state, G over the last, each with their tolerances."""
-        problem, allowed = self.problem, self.problem.tolerances
+        problem = self.problem
+        allowed = problem.tolerances
         first, last = (_state_vectors(problem, rollout, t) for t in (0, -1))
         return [
             (problem.constraints, w, allowed.constraints),
@@ -104,7 +105,9 @@ class Merit:
 
     def gradient(self, rollout: Rollout) -> tuple[Score, Decisions]:
         """The scores, and the gradient of the merit of each plan with respect to its decisions."""
-        problem, layout, count = self.problem, self.problem.layout, rollout.decisions.count
+        problem = self.problem
+        layout = problem.layout
+        count = rollout.decisions.count
         w = rollout.step_vectors()
         rewards, slopes = value_and_slope(problem.reward, w)
         edges = [np.zeros((count, layout.width)), np.zeros((count, layout.width))]

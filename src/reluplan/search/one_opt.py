@@ -27,13 +27,15 @@ def one_opt(context: Context) -> None:
         top = int(merits.argmax())
         if merits[top] <= value:
             break
-        plan, value = context.offer(batch.take(np.array([top])), "one-opt"), float(merits[top])
+        plan = context.offer(batch.take(np.array([top])), "one-opt")
+        value = float(merits[top])
     local_search(context, plan)
 
 
 def neighbours(context: Context, plan: Trajectory) -> Decisions:
     """Copies of a plan in which one discrete decision is one more or one less."""
-    base, box = Decisions.of(plan), context.box
+    base = Decisions.of(plan)
+    box = context.box
     discrete = (box.discrete_states, box.discrete_actions, box.discrete_auxiliaries)
     changes = []
     for part, values in enumerate(base.parts):

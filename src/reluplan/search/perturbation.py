@@ -27,7 +27,8 @@ def perturbation(context: Context) -> None:
 
 def perturbed(context: Context, plan: Trajectory) -> Decisions:
     """Copies of a plan with smooth noise on a random stretch of the actions (and on initial states)."""
-    rng, width = context.rng, context.box.width
+    rng = context.rng
+    width = context.box.width
     settings = context.settings.perturbation
     count = settings.plans
     base = Decisions.of(plan)
@@ -45,7 +46,8 @@ def perturbed(context: Context, plan: Trajectory) -> Decisions:
 
 def _stretch(context: Context, knots: int) -> Array:
     """Smooth noise of size one on a random stretch of steps, zero elsewhere, shape (H, m)."""
-    rng, (_, horizon, count) = context.rng, context.box.lower.actions.shape
+    rng = context.rng
+    _, horizon, count = context.box.lower.actions.shape
     first, last = np.sort(rng.integers(0, horizon + 1, 2))
     noise = np.zeros((horizon, count))
     if last > first:

@@ -23,7 +23,8 @@ def receding_horizon(context: Context) -> None:
     nothing of what comes after. The goal counts in the window that reaches it. When a window ends where it began,
     its actions repeat until the last window.
     """
-    horizon, settings = context.problem.horizon, context.settings.receding_horizon
+    horizon = context.problem.horizon
+    settings = context.settings.receding_horizon
     parts: list[Trajectory] = []
     plan = None
     done = 0

@@ -38,7 +38,8 @@ def search_plans(
     """
     names = HEURISTICS.names() if heuristics is None else heuristics
     schedule = Schedule(tuple(HEURISTICS[name] for name in names))
-    rng, merit = np.random.default_rng(seed), Merit.of(problem, settings.penalty)
+    rng = np.random.default_rng(seed)
+    merit = Merit.of(problem, settings.penalty)
     context = Context(problem, search_box(problem, bounds), deadline, sink, rng, merit, tell, settings)
     with suppress(OutOfTimeError):
         if start is not None:

@@ -26,7 +26,8 @@ def fits(context: Context) -> bool:
 
 def longest_window(context: Context) -> int:
     """How many steps fit into one linear program."""
-    problem, settings = context.problem, context.settings.local_model
+    problem = context.problem
+    settings = context.settings.local_model
     columns = len(problem.input_variables) + len(problem.reward.terms) + len(problem.constraints)
     return max(settings.shortest, min(settings.longest, settings.largest_columns // max(1, columns)))
 

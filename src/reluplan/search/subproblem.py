@@ -24,7 +24,8 @@ def subproblem(
 
     With no end given, the goal counts in the window that reaches it, and nothing does in others.
     """
-    problem, box = context.problem, context.box.window(first, first + length)
+    problem = context.problem
+    box = context.box.window(first, first + length)
     goal = problem.goal if first + length == problem.horizon else ()
     if end is not None:
         goal = _reach(problem, end)
