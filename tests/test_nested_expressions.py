@@ -21,7 +21,7 @@ from reluplan.problem.rollout import simulate
 from reluplan.proofs.grid.model import grid_model
 from reluplan.search.decisions import Decisions
 from reluplan.search.linearise import linearise
-from reluplan.search.local_model import LocalSettings, local_model
+from reluplan.search.local_model import LocalOptions, local_model
 from reluplan.search.slopes import largest_slope, value_and_slope
 
 SCOPE = Scope({"x": 0, "y": 1}, {}, 2)
@@ -174,5 +174,5 @@ def test_models_of_all_stages_stay_small(deep: Problem) -> None:
     np.testing.assert_allclose(plan.model.objective @ x + plan.model.offset, trajectory.total_reward, atol=1e-9)
     assert grid_model(deep).network.relu_count <= 21 + 2 * 41
     radius = Decisions(np.ones((1, 1)), np.ones((1, 2, 1)), np.ones((1, 3, 0)))
-    local = local_model(deep, trajectory, linearise(deep, trajectory), LocalSettings(radius, 1.0, 0.0))
+    local = local_model(deep, trajectory, linearise(deep, trajectory), LocalOptions(radius, 1.0, 0.0))
     assert local.model.matrix.nnz < 3000

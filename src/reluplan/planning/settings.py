@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from reluplan.encoding.settings import CutSettings
 from reluplan.proofs.grid.settings import GridSettings
 from reluplan.proofs.lagrangian.settings import LagrangianSettings
+from reluplan.search.settings import SearchSettings
 from reluplan.tightening.settings import MilpTighteningSettings, PropagationSettings
 
 
@@ -37,6 +38,7 @@ class PlanSettings:
     few_boxes: int = 10
     propagation: PropagationSettings = field(default_factory=PropagationSettings)
     tightening: MilpTighteningSettings = field(default_factory=MilpTighteningSettings)
+    search: SearchSettings = field(default_factory=SearchSettings)
     grid: GridSettings = field(default_factory=GridSettings)
     lagrangian: LagrangianSettings = field(default_factory=LagrangianSettings)
     milp: MilpSettings = field(default_factory=MilpSettings)

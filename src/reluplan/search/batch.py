@@ -1,4 +1,4 @@
-"""Simulating a batch of plans, and carrying gradients back through the network."""
+"""Batched rollouts, and carrying gradients back through the network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the methods of the search share: the problem, the time, the best plan so far, and where plans go."""
+"""What the heuristics of the search share: the problem, the time, the best plan so far, and where plans go."""
 
 from __future__ import annotations
 
@@ -13,34 +13,27 @@ from numpy.typing import NDArray
 
 from reluplan import clock
 from reluplan.problem.problem import Problem
-from reluplan.problem.rollout import Trajectory, simulate
+from reluplan.problem.rollout import Trajectory, rollout
 from reluplan.problem.ties import hangs_on_a_tie
 from reluplan.search.batch import Rollout, roll_out
 from reluplan.search.box import SearchBox
 from reluplan.search.decisions import Decisions
+from reluplan.search.local_optima import LocalOptima
 from reluplan.search.merit import Merit, Score
+from reluplan.search.settings import DEFAULTS, SearchSettings
 
 Array = NDArray[np.float64]
 
-SAME_OPTIMUM = 1e-6
-"""Local optima whose merits differ by less than this (relative) count as one."""
-
 
 class PlanSink(Protocol):
-    """Takes a simulated plan and says whether it satisfies every constraint and is better than all before."""
+    """Takes a rolled-out plan and says whether it satisfies every constraint and is better than all before."""
 
     def __call__(self, trajectory: Trajectory, source: str, /) -> bool: ...
 
 
-class Method(Protocol):
-    """One way to find or to improve plans: offers what it finds to the context."""
-
-    def __call__(self, context: Context, /) -> None: ...
-
-
 @dataclass
 class Work:
-    """What a search has done so far: simulated plans, and linear programs solved."""
+    """What a search has done so far: plans rolled out, and linear programs solved."""
 
     rollouts: int = 0
     linear_programs: int = 0
@@ -50,8 +43,8 @@ class Work:
 class Context:
     """One search. `best` is the best plan so far, feasible if `found`, otherwise the one of highest merit.
 
-    merit: prices violations; the price grows while no feasible plan is found.
-    optima: the merit of the local optimum that each climb so far ended in.
+    merit: penalises violations; the penalty grows while no feasible plan is found.
+    optima: where the local searches so far ended.
     """
 
     problem: Problem
@@ -61,10 +54,11 @@ class Context:
     rng: Generator
     merit: Merit
     tell: Callable[[str], None] | None = None
+    settings: SearchSettings = DEFAULTS
     best: Trajectory | None = None
     best_score: Score | None = None
     work: Work = field(default_factory=Work)
-    optima: list[float] = field(default_factory=list)
+    optima: LocalOptima = field(default_factory=LocalOptima)
 
     @property
     def expired(self) -> bool:
@@ -86,69 +80,73 @@ class Context:
 
     @property
     def best_merit(self) -> float:
-        return -np.inf if self.best_score is None else float(self.best_score.merit(self.merit.price)[0])
+        return -np.inf if self.best_score is None else float(self.best_score.merit(self.merit.penalty)[0])
 
     @property
     def different_optima(self) -> int:
-        """How many local optima the climbs ended in."""
-        size = SAME_OPTIMUM * max(1.0, abs(self.best_merit))
-        return len({round(value / size) for value in self.optima})
+        """How many local optima the local searches ended in."""
+        return self.optima.different(self._same_optimum)
 
     @property
     def settled(self) -> bool:
-        """Whether further starts are unlikely to find a better local optimum.
+        """Whether further starts are unlikely to find a better local optimum: hardly any others are to be expected.
 
-        With W different optima after N starts, W (N − 1) / (N − W − 2) are to be expected in total (Boender and
-        Rinnooy Kan, 1987); the search may stop when that is less than half an optimum above W. Not so with discrete
-        variables, where climbs from different starts make the same first choices.
+        Not so with discrete variables, where local searches from different starts make the same first choices.
         """
         if self.box.any_discrete:
             return False
-        starts, different = len(self.optima), self.different_optima
-        return starts > different + 2 and different * (starts - 1) / (starts - different - 2) < different + 0.5
+        unseen = self.settings.local_search.unseen_optima
+        return self.optima.expected(self._same_optimum) < self.different_optima + unseen
+
+    @property
+    def _same_optimum(self) -> float:
+        """Merits that differ by less than this are of one local optimum."""
+        return self.settings.local_search.same_optimum * max(1.0, abs(self.best_merit))
 
     def part(self, problem: Problem, box: SearchBox) -> Context:
         """A search of its own, for a part of the problem: same time, same randomness, no sink."""
-        merit = Merit(problem, self.merit.price)
-        return Context(problem, box, self.deadline, lambda *_: False, self.rng, merit, work=self.work)
+        merit = Merit(problem, self.merit.penalty)
+        return Context(
+            problem, box, self.deadline, lambda *_: False, self.rng, merit, settings=self.settings, work=self.work
+        )
 
-    def roll_out(self, decisions: Decisions) -> tuple[Rollout, Score]:
-        """Simulate a batch and score it."""
+    def roll_out(self, decisions: Decisions) -> Rollout:
+        """Roll out a batch; OutOfTimeError if the time is over."""
         self.work.rollouts += decisions.count
-        rollout = roll_out(self.problem, decisions, self.last_moment)
-        return rollout, self.merit.score(rollout)
-
-    def simulate(self, decisions: Decisions) -> Rollout:
-        """Simulate a batch."""
         return roll_out(self.problem, decisions, self.last_moment)
 
+    def evaluate(self, decisions: Decisions) -> tuple[Rollout, Score]:
+        """Roll out a batch and score it."""
+        rollout = self.roll_out(decisions)
+        return rollout, self.merit.score(rollout)
+
     def gradient(self, decisions: Decisions) -> tuple[Rollout, Score, Decisions]:
-        """As `roll_out`, and the gradient of the merit of each plan."""
-        self.work.rollouts += decisions.count
-        rollout = roll_out(self.problem, decisions, self.last_moment)
+        """As `evaluate`, and the gradient of the merit of each plan."""
+        rollout = self.roll_out(decisions)
         return rollout, *self.merit.gradient(rollout)
 
     def ranked(self, batch: Decisions) -> list[Decisions]:
         """The plans of a batch, each a batch of one, best first."""
-        _, score = self.roll_out(batch)
-        order = np.argsort(-score.merit(self.merit.price), kind="stable")
+        _, score = self.evaluate(batch)
+        order = np.argsort(-score.merit(self.merit.penalty), kind="stable")
         return [batch.take(order[i : i + 1]) for i in range(len(order))]
 
     def offer(self, decisions: Decisions, source: str) -> Trajectory:
-        """Simulate one plan (a batch of one) exactly and take it."""
+        """Roll out one plan (a batch of one) exactly and take it."""
         self.work.rollouts += 1
-        trajectory = simulate(self.problem, decisions.initial[0], decisions.actions[0], decisions.auxiliaries[0])
+        trajectory = rollout(self.problem, decisions.initial[0], decisions.actions[0], decisions.auxiliaries[0])
         self.take(trajectory, source)
         return trajectory
 
     def take(self, trajectory: Trajectory, source: str) -> None:
-        """Pass a simulated plan on if it keeps every constraint; remember it if it is the best so far."""
+        """Pass a rolled-out plan on if it keeps every constraint; remember it if it is the best so far."""
         score = self.score(trajectory)
         plan = trajectory.states, trajectory.actions, trajectory.auxiliaries
         if score.feasible[0] and hangs_on_a_tie(self.problem, *plan):
             score = dataclasses.replace(score, worst=np.full(1, np.inf))
         if self._better(score):
-            self.best, self.best_score = trajectory, score
+            self.best = trajectory
+            self.best_score = score
             if score.feasible[0]:
                 self.sink(trajectory, source)
 
@@ -160,20 +158,20 @@ class Context:
             return bool(score.feasible[0])
         if score.feasible[0]:
             return bool(score.reward[0] > self.best_score.reward[0])
-        return bool(score.merit(self.merit.price)[0] > self.best_merit)
+        return bool(score.merit(self.merit.penalty)[0] > self.best_merit)
 
     def score(self, trajectory: Trajectory) -> Score:
-        """The score of a simulated plan, arrays of one entry."""
+        """The score of a rolled-out plan, arrays of one entry."""
         no_units = np.zeros((trajectory.horizon, 1, 0), dtype=bool)
         return self.merit.score(Rollout(Decisions.of(trajectory), trajectory.states[None], no_units))
 
     def merit_of(self, trajectory: Trajectory) -> float:
-        """The merit of a simulated plan."""
-        return float(self.score(trajectory).merit(self.merit.price)[0])
+        """The merit of a rolled-out plan."""
+        return float(self.score(trajectory).merit(self.merit.penalty)[0])
 
-    def raise_price(self) -> None:
-        """Violations cost ten times as much from now on."""
-        self.merit = dataclasses.replace(self.merit, price=10.0 * self.merit.price)
+    def raise_penalty(self) -> None:
+        """Violations cost a multiple from now on."""
+        self.merit = dataclasses.replace(self.merit, penalty=self.settings.penalty.growth * self.merit.penalty)
 
     def say(self, message: str) -> None:
         """Tell whoever listens."""

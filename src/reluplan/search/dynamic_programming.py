@@ -2,86 +2,40 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from reluplan import clock
 from reluplan.problem.problem import Variable
 from reluplan.search import starts
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
+from reluplan.search.local_search import local_search
+from reluplan.search.state_grid import Grid
 
 Array = NDArray[np.float64]
 
-MOST_STATES = 3
-MOST_PAIRS = 200_000
-"""How many pairs of a node and an action the backward induction looks at."""
-MOST_NODES = 7_000
-SAMPLED_PLANS = 64
-FINE = 200
-"""Actions that a rollout tries at each step, again in a smaller box around the best, and once more."""
-FINER = (1.0, 0.2, 0.04)
-CONVERGED = 1e-7
-CHUNK = 4096
 
-
-@dataclass(frozen=True, eq=False)
-class Grid:
-    """A box of states cut by evenly spaced levels along each axis (one array an axis)."""
-
-    levels: tuple[Array, ...]
-
-    @property
-    def nodes(self) -> Array:
-        """All nodes, shape (count, n), the last axis running fastest."""
-        return np.stack(np.meshgrid(*self.levels, indexing="ij"), axis=-1).reshape(-1, len(self.levels))
-
-    @property
-    def count(self) -> int:
-        return int(np.prod([len(levels) for levels in self.levels]))
-
-    def weights(self, states: Array) -> sparse.csr_array:
-        """Multilinear interpolation: V(states) = weights @ V(nodes); states outside count as at the border."""
-        index, share = zip(*(_place(levels, states[:, i]) for i, levels in enumerate(self.levels)), strict=True)
-        columns, values = [], []
-        for corner in itertools.product((0, 1), repeat=len(self.levels)):
-            node, weight = np.zeros(len(states), dtype=np.int64), np.ones(len(states))
-            for levels, low, part, up in zip(self.levels, index, share, corner, strict=True):
-                node = node * len(levels) + np.minimum(low + up, len(levels) - 1)
-                weight = weight * (part if up else 1.0 - part)
-            columns.append(node)
-            values.append(weight)
-        starts_at = np.arange(len(states) + 1) * len(columns)
-        shape = (len(states), self.count)
-        return sparse.csr_array(
-            (np.stack(values, axis=1).ravel(), np.stack(columns, axis=1).ravel(), starts_at), shape=shape
-        )
-
-
-def _place(levels: Array, values: Array) -> tuple[NDArray[np.int64], Array]:
-    """The level below each value, and how far the value is on its way to the next, in 0..1."""
-    if len(levels) == 1:
-        return np.zeros(len(values), dtype=np.int64), np.zeros(len(values))
-    place = np.clip((values - levels[0]) / (levels[1] - levels[0]), 0.0, len(levels) - 1.0)
-    low = np.minimum(place.astype(np.int64), len(levels) - 2)
-    return low, place - low
+def dynamic_programming(context: Context) -> None:
+    """Local search from the plan that the grid leads to, where there is one."""
+    plan = grid_plan(context)
+    if plan is not None:
+        local_search(context, context.offer(plan, "dynamic programming"))
 
 
 def grid_plan(context: Context) -> Decisions | None:
     """The plan of a rollout that looks one step ahead and uses the grid's value function from there on.
 
-    V_{H+1} = −price · violation of G;  V_t(s) = max_a [ R(s, a, s') − price · violation + V_{t+1}(s') ] with s'
+    V_{H+1} = −penalty · violation of G;  V_t(s) = max_a [ R(s, a, s') − penalty · violation + V_{t+1}(s') ] with s'
     interpolated. None if the problem has too many states, or auxiliaries.
     """
     problem = context.problem
-    if len(problem.states) > MOST_STATES or problem.auxiliaries:
+    settings = context.settings.dynamic_programming
+    if len(problem.states) > settings.most_states or problem.auxiliaries:
         return None
-    grid, levels = _state_grid(context), _action_levels(context)
-    if grid.count * len(levels) > 2 * MOST_PAIRS:
+    grid = _state_grid(context)
+    levels = _action_levels(context)
+    if grid.count * len(levels) > 2 * settings.pairs:
         return None
     values = _backward(context, grid, levels)
     return None if values is None else _forward(context, grid, values)
@@ -89,14 +43,16 @@ def grid_plan(context: Context) -> Decisions | None:
 
 def _state_grid(context: Context) -> Grid:
     """Levels over the states that sampled plans reach, inside the declared bounds."""
-    batch = Decisions.join([starts.constants(context, SAMPLED_PLANS), starts.smooth(context, SAMPLED_PLANS)])
-    rollout, score = context.roll_out(batch)
+    settings = context.settings.dynamic_programming
+    sampled = settings.sampled_plans
+    batch = Decisions.join([starts.constants(context, sampled), starts.smooth(context, sampled)])
+    rollout, score = context.evaluate(batch)
     finite = np.isfinite(score.reward)
     reached = rollout.states[finite] if finite.any() else batch.initial[:, None]
     lower, upper = context.problem.box(context.problem.states)
     low = np.maximum(lower, reached.min(axis=(0, 1)))
     high = np.minimum(upper, reached.max(axis=(0, 1)))
-    per_axis = max(3, int(MOST_NODES ** (1.0 / len(lower))))
+    per_axis = max(3, int(settings.nodes ** (1.0 / len(lower))))
     return Grid(
         tuple(
             _levels(variable, a, max(a, b), per_axis)
@@ -115,10 +71,11 @@ def _levels(variable: Variable, low: float, high: float, count: int) -> Array:
 
 def _action_levels(context: Context) -> Array:
     """All combinations of a few levels of each action, shape (count, m)."""
+    settings = context.settings.dynamic_programming
     low = context.box.lower.actions[0].min(axis=0)
     high = context.box.upper.actions[0].max(axis=0)
-    room = MOST_PAIRS / MOST_NODES
-    count = max(2, min(21, round(room ** (1.0 / max(1, len(low))))))
+    room = settings.pairs / settings.nodes
+    count = max(2, min(settings.most_levels, round(room ** (1.0 / max(1, len(low))))))
     axes = [_levels(v, a, b, count) for v, a, b in zip(context.problem.actions, low, high, strict=True)]
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
@@ -126,6 +83,7 @@ def _action_levels(context: Context) -> Array:
 def _backward(context: Context, grid: Grid, levels: Array) -> list[Array] | None:
     """V_{H+1}, V_H, ... on the nodes; the list ends early once V changes by a constant only."""
     nodes = grid.nodes
+    converged = context.settings.dynamic_programming.converged
     states, actions = np.repeat(nodes, len(levels), axis=0), np.tile(levels, (len(nodes), 1))
     gains, following = _one_step(context, states, actions)
     weights = grid.weights(following)
@@ -135,19 +93,20 @@ def _backward(context: Context, grid: Grid, levels: Array) -> list[Array] | None
             return None
         values.append((gains + weights @ values[-1]).reshape(len(nodes), -1).max(axis=1))
         change = values[-1] - values[-2]
-        if np.ptp(change) <= CONVERGED * max(1.0, float(np.abs(change).max())):
+        if np.ptp(change) <= converged * max(1.0, float(np.abs(change).max())):
             break
     return values
 
 
 def _one_step(context: Context, states: Array, actions: Array) -> tuple[Array, Array]:
-    """R − price · violation of single steps (count,), and the next states (count, n)."""
+    """R − penalty · violation of single steps (count,), and the next states (count, n)."""
     gains, following = [], []
-    size = max(1, min(CHUNK, int(clock.SAMPLE_WORK / context.problem.dynamics.operations)))
-    for first in range(0, len(states), size):  # what fits into the cache is several times faster
+    most = int(clock.SAMPLE_WORK / context.problem.dynamics.operations)
+    size = max(1, min(context.settings.dynamic_programming.chunk, most))
+    for first in range(0, len(states), size):
         part = slice(first, first + size)
         batch = Decisions(states[part], actions[part, None], np.zeros((len(states[part]), 2, 0)))
-        rollout = context.simulate(batch)
+        rollout = context.roll_out(batch)
         gains.append(context.merit.step_merit(rollout))
         following.append(rollout.states[:, 1])
     return np.concatenate(gains), np.concatenate(following)
@@ -155,13 +114,13 @@ def _one_step(context: Context, states: Array, actions: Array) -> tuple[Array, A
 
 def _final_value(context: Context, states: Array) -> Array:
     batch = Decisions(states, np.zeros((len(states), 0, len(context.problem.actions))), np.zeros((len(states), 1, 0)))
-    return context.merit.goal_merit(context.simulate(batch))
+    return context.merit.goal_merit(context.roll_out(batch))
 
 
 def _forward(context: Context, grid: Grid, values: list[Array]) -> Decisions:
     """Roll out from the initial state of highest value, trying many actions at each step."""
     horizon = context.problem.horizon
-    initial = context.box.random(context.rng, SAMPLED_PLANS).initial
+    initial = context.box.random(context.rng, context.settings.dynamic_programming.sampled_plans).initial
     first = grid.weights(initial) @ values[min(horizon, len(values) - 1)]
     state = initial[int(np.argmax(first))]
     actions = np.empty((horizon, len(context.problem.actions)))
@@ -175,13 +134,15 @@ def _forward(context: Context, grid: Grid, values: list[Array]) -> Decisions:
 
 def _best_action(context: Context, state: Array, t: int, grid: Grid, value: Array) -> tuple[Array, Array]:
     """The best of random actions, then of random actions nearer to it, and nearer still."""
+    settings = context.settings.dynamic_programming
+    count = settings.tried_actions
     low, high = context.box.lower.actions[0, t], context.box.upper.actions[0, t]
     best, best_value, best_state = (low + high) / 2.0, -np.inf, state
-    for size in FINER:
+    for size in settings.refinements:
         reach = size * (high - low)
-        tried = best + reach * np.clip(context.rng.uniform(-1.2, 1.2, (FINE, len(low))), -1.0, 1.0)
+        tried = best + reach * np.clip(context.rng.uniform(-1.2, 1.2, (count, len(low))), -1.0, 1.0)
         tried = np.clip(np.where(context.box.discrete_actions, np.round(tried), tried), low, high)
-        gains, following = _one_step(context, np.tile(state, (FINE, 1)), tried)
+        gains, following = _one_step(context, np.tile(state, (count, 1)), tried)
         totals = gains + grid.weights(following) @ value
         top = int(np.argmax(totals))
         if totals[top] > best_value:

@@ -56,7 +56,8 @@ def _affine_values(network: ReluNetwork, active: NDArray[np.bool_]) -> tuple[Arr
 
     P_u = on_u · In_u, layer by layer.
     """
-    steps, count = len(active), network.input_count
+    steps = len(active)
+    count = network.input_count
     rows = np.zeros((steps, count + network.relu_count, count))
     shifts = np.zeros((steps, count + network.relu_count))
     rows[:, :count] = np.eye(count)

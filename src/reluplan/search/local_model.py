@@ -12,21 +12,21 @@ from scipy import sparse
 from reluplan.optimisation.model import Index, Model, ModelBuilder
 from reluplan.optimisation.piecewise_rows import Side
 from reluplan.problem.expression import Constraint
-from reluplan.problem.piecewise import MaxTerm, PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
 from reluplan.problem.rollout import Trajectory, state_vector, step_vectors
 from reluplan.search.decisions import Decisions
 from reluplan.search.linearise import Linearisation
+from reluplan.search.step_forms import step_forms
 
 Array = NDArray[np.float64]
 
 SATISFIED = 1e-9
-"""A row that the trajectory violates by no more than this stays hard; others may stay violated, at a price."""
+"""A row that the trajectory violates by no more than this stays hard; others may stay violated, at a penalty."""
 
 
 @dataclass(frozen=True, eq=False)
 class LocalModel:
-    """max Σ R − price · violation  over  s_{t+1} = J_t v_t + c_t  inside the trust box; and where columns stand."""
+    """max Σ R − penalty · violation  over  s_{t+1} = J_t v_t + c_t  inside the trust box; and where columns stand."""
 
     problem: Problem
     linearisation: Linearisation
@@ -57,35 +57,42 @@ class LocalModel:
 
 
 @dataclass(frozen=True, eq=False)
-class LocalSettings:
-    """radius: how far each decision may move. price: of a unit of violation. margin: how far rows move inward.
-    integers: whether discrete variables may move too (by integer columns); otherwise they keep their values."""
+class LocalOptions:
+    """How the linear program is made.
+
+    radius: how far each decision may move. penalty: of a unit of violation. margin: how far rows move inward.
+    integers: whether discrete variables may move too (by integer columns); otherwise they keep their values.
+    """
 
     radius: Decisions
-    price: float
+    penalty: float
     margin: float
     integers: bool = False
 
 
 def local_model(
-    problem: Problem, trajectory: Trajectory, linearisation: Linearisation, settings: LocalSettings
+    problem: Problem, trajectory: Trajectory, linearisation: Linearisation, options: LocalOptions
 ) -> LocalModel:
     """Build the linear program around a trajectory."""
-    return _Builder(problem, trajectory, linearisation, settings).build()
+    return _Builder(problem, trajectory, linearisation, options).build()
 
 
 class _Builder:
     """Collects the parts of one local model."""
 
     def __init__(
-        self, problem: Problem, trajectory: Trajectory, linearisation: Linearisation, settings: LocalSettings
+        self, problem: Problem, trajectory: Trajectory, linearisation: Linearisation, options: LocalOptions
     ) -> None:
-        self._problem, self._trajectory, self._lin, self._settings = problem, trajectory, linearisation, settings
+        self._problem = problem
+        self._trajectory = trajectory
+        self._lin = linearisation
+        self._options = options
         self._builder = ModelBuilder()
 
     def build(self) -> LocalModel:
-        problem, trajectory = self._problem, self._trajectory
-        radius = self._settings.radius
+        problem = self._problem
+        trajectory = self._trajectory
+        radius = self._options.radius
         states = self._states()
         actions = self._boxed(problem.actions, trajectory.actions, radius.actions[0])
         auxiliaries = self._boxed(problem.auxiliaries, trajectory.auxiliaries, radius.auxiliaries[0])
@@ -93,28 +100,26 @@ class _Builder:
         columns = step_vectors(states, actions, auxiliaries)
         w = step_vectors(trajectory.states, trajectory.actions, trajectory.auxiliaries)
         self._require(problem.constraints, columns, w)
-        for t, rows in ((0, problem.initial_constraints), (-1, problem.goal)):
-            vector = state_vector(problem, trajectory.states[t], trajectory.auxiliaries[t])
-            index = np.full((1, problem.layout.width), -1, dtype=np.int64)
-            index[0, problem.layout.states], index[0, problem.layout.auxiliaries] = states[t], auxiliaries[t]
-            self._require(rows, index, vector)
-        reward = self._encode(problem.reward, Side.BELOW, columns, w, {})
+        self._require_at(0, problem.initial_constraints, states, auxiliaries)
+        self._require_at(-1, problem.goal, states, auxiliaries)
+        reward = step_forms(self._builder, problem.reward, Side.BELOW, columns, w)
         self._builder.add_cost(reward.columns, reward.coefficients)
         self._builder.offset = float(reward.constants.sum())
         return LocalModel(problem, self._lin, self._builder.build(), states, actions, auxiliaries)
 
     def _states(self) -> Index:
         """Initial box at the first step, declared bounds (elastic where violated) later, discrete states fixed."""
-        problem, values = self._problem, self._trajectory.states
+        problem = self._problem
+        values = self._trajectory.states
         low, high = self._inward(*problem.box(problem.states))
         lower, upper = np.tile(low, (len(values), 1)), np.tile(high, (len(values), 1))
         below, above = values < lower - SATISFIED, values > upper + SATISFIED
         free_lower, free_upper = np.where(below, -np.inf, lower), np.where(above, np.inf, upper)
-        reach = self._settings.radius.initial[0]
+        reach = self._options.radius.initial[0]
         free_lower[0] = np.maximum(problem.initial_lower, values[0] - reach)
         free_upper[0] = np.minimum(problem.initial_upper, values[0] + reach)
         discrete = np.broadcast_to(problem.discrete_states, values.shape)
-        fixed = discrete & (not self._settings.integers)
+        fixed = discrete & (not self._options.integers)
         columns = self._builder.add_columns(
             np.where(fixed, values, free_lower), np.where(fixed, values, free_upper), discrete & ~fixed
         )
@@ -128,7 +133,7 @@ class _Builder:
         """Declared bounds and the trust box; discrete variables keep their values, or move by one at least."""
         low, high = self._problem.box(variables)
         discrete = np.broadcast_to(np.array([v.is_discrete for v in variables], dtype=bool), values.shape)
-        integer = discrete & self._settings.integers
+        integer = discrete & self._options.integers
         reach = np.where(integer, np.maximum(1.0, np.floor(reach)), np.where(discrete, 0.0, reach))
         return self._builder.add_columns(np.maximum(low, values - reach), np.minimum(high, values + reach), integer)
 
@@ -137,8 +142,8 @@ class _Builder:
         discrete = np.broadcast_to(self._problem.discrete_states, states[1:].shape)
         boolean = np.broadcast_to(self._problem.boolean_states, states[1:].shape)
         now = self._trajectory.states[1:]
-        half = np.where(discrete, 0.5 - self._settings.margin, 0.0)
-        open_side = boolean & (not self._settings.integers)  # a boolean that stays 1 may be predicted as 7
+        half = np.where(discrete, 0.5 - self._options.margin, 0.0)
+        open_side = boolean & (not self._options.integers)  # a boolean that stays 1 may be predicted as 7
         lower = np.where(open_side & (now < 0.5), -np.inf, -half) - self._lin.offset
         upper = np.where(open_side & (now > 0.5), np.inf, half) - self._lin.offset
         rows = self._builder.add_rows(lower, upper)
@@ -146,12 +151,12 @@ class _Builder:
         self._builder.add_entries(rows[..., None], inputs[:, None, :], self._lin.jacobian)
 
     def _require(self, constraints: Sequence[Constraint], columns: Index, w: Array) -> None:
-        """Rows g <= −margin, or g == 0; a row that is violated now gets a slack at the price."""
+        """Rows g <= −margin, or g == 0; a row that is violated now gets a slack at the penalty."""
         for constraint in constraints:
             now = constraint.function.evaluate(w)
             side = Side.EXACT if constraint.equality else Side.ABOVE
-            form = self._encode(constraint.function, side, columns, w, {})
-            target = 0.0 if constraint.equality else -self._settings.margin
+            form = step_forms(self._builder, constraint.function, side, columns, w)
+            target = 0.0 if constraint.equality else -self._options.margin
             broken = (np.abs(now) if constraint.equality else now - target) > SATISFIED
             upper = target - form.constants
             lower = upper if constraint.equality else np.full(len(upper), -np.inf)
@@ -159,87 +164,28 @@ class _Builder:
             self._builder.add_entries(hard[:, None], form.columns[~broken], form.coefficients[~broken])
             self._elastic(form.columns[broken], form.coefficients[broken], lower[broken], upper[broken])
 
+    def _require_at(self, t: int, constraints: Sequence[Constraint], states: Index, auxiliaries: Index) -> None:
+        """Rows on one state and its auxiliaries: the initial rows and the goal."""
+        layout = self._problem.layout
+        trajectory = self._trajectory
+        columns = np.full((1, layout.width), -1, dtype=np.int64)
+        columns[0, layout.states] = states[t]
+        columns[0, layout.auxiliaries] = auxiliaries[t]
+        w = state_vector(self._problem, trajectory.states[t], trajectory.auxiliaries[t])
+        self._require(constraints, columns, w)
+
     def _elastic(self, columns: Index, coefficients: Array, lower: Array, upper: Array) -> None:
-        """Rows lower − σ <= c · x <= upper + σ with σ >= 0 at the price."""
+        """Rows lower − σ <= c · x <= upper + σ with σ >= 0 at the penalty."""
         rows = self._builder.add_rows(lower, upper)
         self._builder.add_entries(rows[:, None], columns, coefficients)
         for sides, sign in ((lower, 1.0), (upper, -1.0)):
             needed = np.isfinite(sides)
             slack = self._builder.add_columns(np.zeros(needed.sum()), np.inf)
             self._builder.add_entries(rows[needed], slack, sign)
-            self._builder.add_cost(slack, -self._settings.price)
+            self._builder.add_cost(slack, -self._options.penalty)
 
     def _inward(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        roomy = upper - lower > 2.0 * self._settings.margin
-        return np.where(roomy, lower + self._settings.margin, lower), np.where(
-            roomy, upper - self._settings.margin, upper
-        )
-
-    def _encode(
-        self, function: PiecewiseLinear, side: Side, columns: Index, w: Array, known: _KnownForms
-    ) -> _StepForms:
-        """A linear form for each step that strays to one side of the function at most, and is exact at w.
-
-        A maximum that may be overestimated gets a column above all its arguments. Any other keeps the argument that
-        attains it now, which is at most the maximum. known: the forms of maxima that the function reads elsewhere.
-        """
-        used = np.flatnonzero(function.coefficients)
-        form = _StepForms(
-            columns[:, used],
-            np.tile(function.coefficients[used], (len(w), 1)),
-            np.full(len(w), function.constant),
-        )
-        for term in function.terms:
-            key = term.key, side.times(term.weight)
-            if key not in known:
-                known[key] = self._encode_max(term, key[1], columns, w, known)
-            form = form.plus(known[key], term.weight)
-        return form
-
-    def _encode_max(self, term: MaxTerm, side: Side, columns: Index, w: Array, known: _KnownForms) -> _StepForms:
-        arguments = [self._encode(argument, side, columns, w, known) for argument in term.arguments]
-        if side is not Side.ABOVE:
-            form = _chosen(arguments, term.evaluate(w).argmax(axis=-1))
-            return form.merged() if term.is_nested else form
-        value = self._builder.add_columns(np.full(len(w), -np.inf), np.inf)
-        for form in arguments:
-            rows = self._builder.add_rows(form.constants, np.inf)
-            self._builder.add_entries(rows, value, 1.0)
-            self._builder.add_entries(rows[:, None], form.columns, -form.coefficients)
-        return _StepForms(value[:, None], np.ones((len(w), 1)), np.zeros(len(w)))
-
-
-@dataclass(frozen=True, eq=False)
-class _StepForms:
-    """For each step t: coefficients[t] · x[columns[t]] + constants[t]; shapes (T, k), (T, k), (T,)."""
-
-    columns: Index
-    coefficients: Array
-    constants: Array
-
-    def plus(self, other: _StepForms, weight: float) -> _StepForms:
-        return _StepForms(
-            np.hstack([self.columns, other.columns]),
-            np.hstack([self.coefficients, weight * other.coefficients]),
-            self.constants + weight * other.constants,
-        )
-
-    def merged(self) -> _StepForms:
-        """The same with every column once: forms of maxima inside each other would double in width."""
-        _, first, place = np.unique(self.columns[0], return_index=True, return_inverse=True)
-        coefficients = np.zeros((len(self.columns), len(first)))
-        np.add.at(coefficients.T, place, self.coefficients.T)
-        return _StepForms(self.columns[:, first], coefficients, self.constants)
-
-
-_KnownForms = dict[tuple[int, Side], _StepForms]
-"""Forms by the key of a maximum and its side."""
-
-
-def _chosen(forms: list[_StepForms], choice: NDArray[np.int64]) -> _StepForms:
-    """The form with the chosen number at each step."""
-    return _StepForms(
-        np.hstack([form.columns for form in forms]),
-        np.hstack([np.where((choice == j)[:, None], form.coefficients, 0.0) for j, form in enumerate(forms)]),
-        np.choose(choice, [form.constants for form in forms]),
-    )
+        """Bounds moved by the margin, where there is room."""
+        margin = self._options.margin
+        roomy = upper - lower > 2.0 * margin
+        return np.where(roomy, lower + margin, lower), np.where(roomy, upper - margin, upper)

@@ -1,4 +1,4 @@
-"""What the search maximises: the reward, less a price for broken constraints."""
+"""What the search maximises: the reward, less a penalty for broken constraints."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from reluplan.problem.expression import Constraint
 from reluplan.problem.problem import Problem
 from reluplan.search.batch import Rollout, adjoint
 from reluplan.search.decisions import Decisions
+from reluplan.search.settings import DEFAULTS, PenaltySettings
 from reluplan.search.slopes import largest_slope, value_and_slope
 
 Array = NDArray[np.float64]
@@ -34,26 +35,26 @@ class Score:
         fine: NDArray[np.bool_] = (self.worst <= 1.0) & np.isfinite(self.reward)
         return fine
 
-    def merit(self, price: float) -> Array:
-        """reward − price · violation; what is not a number is worth −inf."""
-        merit = self.reward - price * self.violation
+    def merit(self, penalty: float) -> Array:
+        """reward − penalty · violation; what is not a number is worth −inf."""
+        merit = self.reward - penalty * self.violation
         return np.where(np.isfinite(merit), merit, -np.inf)
 
 
 @dataclass(frozen=True, eq=False)
 class Merit:
-    """reward − price · Σ violations, an exact penalty once the price exceeds the multipliers of the constraints.
+    """reward − penalty · Σ violations, an exact penalty once the penalty exceeds the multipliers of the constraints.
 
     Violations count for state bounds, C, G and the rows of I; the boxes of decisions are kept by projection.
     """
 
     problem: Problem
-    price: float
+    penalty: float
 
     @classmethod
-    def of(cls, problem: Problem) -> Merit:
-        """Ten times the steepest slope of the reward as the first price."""
-        return cls(problem, 10.0 * max(1.0, largest_slope(problem.reward)))
+    def of(cls, problem: Problem, settings: PenaltySettings = DEFAULTS.penalty) -> Merit:
+        """With a multiple of the steepest slope of the reward as the first penalty."""
+        return cls(problem, settings.first * max(1.0, largest_slope(problem.reward)))
 
     def score(self, rollout: Rollout) -> Score:
         """The value of each plan."""
@@ -70,17 +71,17 @@ class Merit:
         return Score(reward, total, worst)
 
     def step_merit(self, rollout: Rollout) -> Array:
-        """R − price · violation of C and of the bounds of s' at the first step of each plan, shape (B,)."""
+        """R − penalty · violation of C and of the bounds of s' at the first step of each plan, shape (B,)."""
         w = rollout.step_vectors()[:, 0]
         outside = _outside(self.problem, rollout.states[:, 1])
         total = sum((np.maximum(part, 0.0).sum(axis=1) for part in outside), np.zeros(len(w)))
         total += _total_violation(self.problem.constraints, w)
-        merit = self.problem.reward.evaluate(w) - self.price * total
+        merit = self.problem.reward.evaluate(w) - self.penalty * total
         return np.where(np.isfinite(merit), merit, -HOPELESS)
 
     def goal_merit(self, rollout: Rollout) -> Array:
-        """−price · violation of G at the last state of each plan, shape (B,)."""
-        return -self.price * _total_violation(self.problem.goal, _state_vectors(self.problem, rollout, -1))
+        """−penalty · violation of G at the last state of each plan, shape (B,)."""
+        return -self.penalty * _total_violation(self.problem.goal, _state_vectors(self.problem, rollout, -1))
 
     def _row_values(self, rollout: Rollout, w: Array) -> list[tuple[Array, Array]]:
         """The value of every row, and its tolerance."""
@@ -93,7 +94,8 @@ class Merit:
 
     def _rows(self, rollout: Rollout, w: Array) -> list[tuple[Sequence[Constraint], Array, Array]]:
         """C over every step, the rows of I over the first state, G over the last, each with their tolerances."""
-        problem, allowed = self.problem, self.problem.tolerances
+        problem = self.problem
+        allowed = problem.tolerances
         first, last = (_state_vectors(problem, rollout, t) for t in (0, -1))
         return [
             (problem.constraints, w, allowed.constraints),
@@ -103,7 +105,9 @@ class Merit:
 
     def gradient(self, rollout: Rollout) -> tuple[Score, Decisions]:
         """The scores, and the gradient of the merit of each plan with respect to its decisions."""
-        problem, layout, count = self.problem, self.problem.layout, rollout.decisions.count
+        problem = self.problem
+        layout = problem.layout
+        count = rollout.decisions.count
         w = rollout.step_vectors()
         rewards, slopes = value_and_slope(problem.reward, w)
         edges = [np.zeros((count, layout.width)), np.zeros((count, layout.width))]
@@ -112,7 +116,7 @@ class Merit:
         for (constraints, vectors, allowed), target in zip(self._rows(rollout, w), sums, strict=True):
             for constraint, tolerance in zip(constraints, allowed, strict=True):
                 amount, slope = _violation(constraint, vectors)
-                target -= self.price * slope
+                target -= self.penalty * slope
                 total += amount.reshape(count, -1).sum(axis=1)
                 worst = np.maximum(worst, amount.reshape(count, -1).max(axis=1) / tolerance)
         below, above = _outside(problem, rollout.states)
@@ -120,7 +124,7 @@ class Merit:
             total += np.maximum(part, 0.0).sum(axis=(1, 2))
             worst = np.maximum(worst, (part / problem.tolerances.states).max(axis=(1, 2), initial=0.0))
         states, auxiliaries = np.zeros_like(rollout.states), np.zeros_like(rollout.decisions.auxiliaries)
-        states[:] = self.price * ((below > 0.0).astype(float) - (above > 0.0))
+        states[:] = self.penalty * ((below > 0.0).astype(float) - (above > 0.0))
         states[:, :-1] += sums[0][..., layout.states]
         states[:, 1:] += sums[0][..., layout.next_states]
         auxiliaries[:, :-1] += sums[0][..., layout.auxiliaries]

@@ -8,86 +8,83 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.optimisation.linear_program import LinearProgram
+from reluplan.search.iterate import Iterate, switching, where
 from reluplan.search.local_model import LocalModel
-from reluplan.search.position import Position, switching, where
 
 Index = NDArray[np.int64]
 Pattern = NDArray[np.bool_]
 
-RADIUS = 1.0
 NEAR = 1e-6
-"""A unit with |In| below this sits on its boundary."""
-ROUNDS = 12
-"""How often switching units are forbidden to before the LP's optimum must lie inside the pattern."""
-MOST_FLIPS = 30
-MOST_MOVES = 20
+"""A unit with |In| below this sits on its boundary: what LPs with tolerances leave of In = 0."""
 
 
-class Blocked(NamedTuple):
-    """Units on their boundary that keep a pattern's plan from being better, dearest first."""
+class Blocking(NamedTuple):
+    """Units on their boundary that keep a pattern's plan from being better, largest multiplier first."""
 
     steps: Index
     units: Index
 
 
-def walk_patterns(position: Position) -> None:
+def walk_patterns(iterate: Iterate) -> None:
     """Take the best plan of the activation pattern; then of a pattern with units on their boundary switched; repeat.
 
     Where a plan sits on a unit's boundary In = 0, both sides have the same states but other slopes. The multiplier of
     the row that keeps the unit on its side says whether that row is in the way; the pattern beyond may be better.
     """
-    for _ in range(MOST_MOVES):
-        if not _leave(position):
+    for _ in range(iterate.context.settings.pattern_walk.moves):
+        if not _leave(iterate):
             return
 
 
-def _leave(position: Position) -> bool:
+def _leave(iterate: Iterate) -> bool:
     """Improve within the pattern or, if that is exhausted, in a neighbouring one; False if no neighbour helps."""
-    active = position.local(RADIUS).linearisation.active
-    blocked = _best_of(position, active)
-    if blocked is None:
+    settings = iterate.context.settings.pattern_walk
+    active = iterate.local(settings.radius).linearisation.active
+    blocking = _best_of(iterate, active)
+    if blocking is None:
         return True
-    for flip in _flips(blocked):
-        if position.context.expired:
+    for flip in _flips(blocking, settings.flips):
+        if iterate.context.expired:
             return False
-        if _best_of(position, _flipped(active, flip)) is None:
+        if _best_of(iterate, _flipped(active, flip)) is None:
             return True
     return False
 
 
-def _flips(blocked: Blocked) -> list[Blocked]:
-    """Each unit alone, dearest first; then all together."""
-    single = [Blocked(blocked.steps[i : i + 1], blocked.units[i : i + 1]) for i in range(len(blocked.steps))]
-    return single[:MOST_FLIPS] + ([blocked] if len(single) > 1 else [])
+def _flips(blocking: Blocking, most: int) -> list[Blocking]:
+    """Each unit alone, largest multiplier first; then all together."""
+    single = [Blocking(blocking.steps[i : i + 1], blocking.units[i : i + 1]) for i in range(len(blocking.steps))]
+    return single[:most] + ([blocking] if len(single) > 1 else [])
 
 
-def _flipped(active: Pattern, flip: Blocked) -> Pattern:
+def _flipped(active: Pattern, flip: Blocking) -> Pattern:
     other = active.copy()
     other[flip.steps, flip.units] ^= True
     return other
 
 
-def _best_of(position: Position, active: Pattern) -> Blocked | None:
+def _best_of(iterate: Iterate, active: Pattern) -> Blocking | None:
     """Move to the best plan of a pattern, None if that gained; otherwise the units that are in the way.
 
     Only units that are near their boundary, or switched at an optimum before, have a row in the linear program.
     """
-    local = position.local(RADIUS, active)
+    settings = iterate.context.settings.pattern_walk
+    local = iterate.local(settings.radius, active)
     program = LinearProgram(local.model)
     first_row = program.row_count
     kept = [where(np.abs(local.linearisation.units) <= NEAR)]
     _keep(program, local, *kept[0])
-    for _ in range(ROUNDS):
-        x = position.solve(program)
-        if x is None or not position.is_gain(program.objective - position.value):
+    for _ in range(settings.row_rounds):
+        x = iterate.solve(program)
+        if x is None or not iterate.is_gain(program.objective - iterate.value):
             break
-        if position.move(local, x) is not None:
+        if iterate.move(local, x) is not None:
             return None
         kept.append(switching(local, x))
         if not len(kept[-1][0]):
             break
         _keep(program, local, *kept[-1])
-    return _blocked(program, local, kept, first_row)
+    return _blocking(program, local, kept, first_row)
 
 
 def _keep(program: LinearProgram, local: LocalModel, steps: Index, units: Index) -> None:
@@ -95,13 +92,14 @@ def _keep(program: LinearProgram, local: LocalModel, steps: Index, units: Index)
         program.add_rows(*local.unit_rows(steps, units))
 
 
-def _blocked(program: LinearProgram, local: LocalModel, kept: list[tuple[Index, Index]], first_row: int) -> Blocked:
+def _blocking(program: LinearProgram, local: LocalModel, kept: list[tuple[Index, Index]], first_row: int) -> Blocking:
     """The units on their boundary whose rows have a multiplier."""
-    steps, units = np.concatenate([steps for steps, _ in kept]), np.concatenate([units for _, units in kept])
-    prices = np.abs(program.row_duals[first_row:])[: len(steps)]
-    if len(prices) < len(steps):
-        return Blocked(steps[:0], units[:0])
+    steps = np.concatenate([steps for steps, _ in kept])
+    units = np.concatenate([units for _, units in kept])
+    multipliers = np.abs(program.row_duals[first_row:])[: len(steps)]
+    if len(multipliers) < len(steps):
+        return Blocking(steps[:0], units[:0])
     near = np.abs(local.linearisation.units[steps, units]) <= NEAR
-    order = np.argsort(-prices, kind="stable")
-    order = order[(prices > 1e-9)[order] & near[order]]
-    return Blocked(steps[order], units[order])
+    order = np.argsort(-multipliers, kind="stable")
+    order = order[(multipliers > 1e-9)[order] & near[order]]
+    return Blocking(steps[order], units[order])

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from reluplan.search.context import Context
-from reluplan.search.improve import climb
-
-MARGINS = (1e-8, 1e-7, 1e-6, 1e-5)
-"""How far constraints move inward, least first: simulation differs from the linear program by a little."""
+from reluplan.search.local_search import local_search
 
 
 def repair(context: Context) -> None:
-    """Climb from the best plan with dearer and dearer violations, and constraints moved inward."""
-    for margin in MARGINS:
+    """Local search from the best plan with higher and higher penalties, and constraints moved inward."""
+    for margin in context.settings.repair_margins:
         if context.found or context.expired or context.best is None:
             return
-        context.raise_price()
-        climb(context, context.best, margin)
+        context.raise_penalty()
+        local_search(context, context.best, margin)

@@ -1,9 +1,10 @@
-"""The schedule of the primal search."""
+"""The schedule of the search: which heuristics run when."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,22 +13,11 @@ from reluplan.errors import OutOfTimeError
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
 from reluplan.search.box import search_box
-from reluplan.search.context import Context, Method, PlanSink
-from reluplan.search.improve import climb_best, fits, improve, sweep
+from reluplan.search.context import Context, PlanSink
+from reluplan.search.heuristics import HEURISTICS, Heuristic, Phase
 from reluplan.search.merit import Merit
-from reluplan.search.methods import climb_constants, climb_gradients, climb_grid, plan_ahead
-from reluplan.search.repair import repair
-from reluplan.search.shake import shake
-from reluplan.search.swap import swap
-
-FIRST: tuple[Method, ...] = (plan_ahead, climb_best, climb_constants, climb_grid)
-"""Methods that run once, quickest first."""
-AGAIN: tuple[Method, ...] = (shake, climb_gradients, swap)
-"""Methods that use randomness, and run in turn until they no longer help."""
-PATIENCE = 6
-"""The search ends when the methods of `AGAIN` were in vain this often in a row."""
-WORTHWHILE = 1e-7
-"""Windows are searched again if the last time gained more than this (relative)."""
+from reluplan.search.settings import DEFAULTS, SearchSettings
+from reluplan.search.sliding_window import fits, improve, improve_windows
 
 
 def search_plans(
@@ -38,50 +28,74 @@ def search_plans(
     seed: int = 0,
     start: Trajectory | None = None,
     tell: Callable[[str], None] | None = None,
+    settings: SearchSettings = DEFAULTS,
+    heuristics: Sequence[str] | None = None,
 ) -> None:
     """Look for good plans until the deadline (of clock.now) or until nothing helps; each goes to the sink.
 
-    bounds: proven boxes, which narrow what is sampled; not needed. start: a plan to begin with.
+    bounds: proven boxes, which narrow what is sampled; not needed. start: a plan to begin with. heuristics: names in
+    `HEURISTICS`, in the order in which they run in each phase; all if not given.
     """
-    context = Context(
-        problem, search_box(problem, bounds), deadline, sink, np.random.default_rng(seed), Merit.of(problem), tell
-    )
+    names = HEURISTICS.names() if heuristics is None else heuristics
+    schedule = Schedule(tuple(HEURISTICS[name] for name in names))
+    rng = np.random.default_rng(seed)
+    merit = Merit.of(problem, settings.penalty)
+    context = Context(problem, search_box(problem, bounds), deadline, sink, rng, merit, tell, settings)
     with suppress(OutOfTimeError):
         if start is not None:
             context.take(start, "start")
             improve(context, start)
+        schedule.run(context)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Heuristics, run phase by phase."""
+
+    heuristics: tuple[Heuristic, ...]
+
+    def run(self, context: Context) -> None:
+        """On the whole horizon if that fits into one linear program, otherwise in windows."""
         if fits(context):
-            search(context)
+            self.search(context)
         else:
-            search_windows(context)
+            self.search_windows(context)
+
+    def search(self, context: Context) -> None:
+        """Every heuristic on the whole horizon."""
+        self._run(Phase.CONSTRUCTION, context)
+        self._run(Phase.ONCE, context)
+        if not context.found:
+            self._run(Phase.REPAIR, context)
+        vain = 0
+        while vain < context.settings.patience and not (context.expired or (context.found and context.settled)):
+            vain = 0 if self._run(Phase.REPEATED, context) else vain + 1
+        context.say(f"{context.optima.count} local searches ended in {context.different_optima} local optima")
+
+    def search_windows(self, context: Context) -> None:
+        """A plan by construction, then every heuristic in windows of it, again and again while that helps.
+
+        Without anything that constructs a plan, and with no plan to begin with, the others try the whole horizon.
+        """
+        self._run(Phase.CONSTRUCTION, context)
+        if context.best is None:
+            self.search(context)
+        worthwhile = context.settings.sliding_window.worthwhile
+        while not context.expired and context.best is not None:
+            before = context.best_merit
+            improve_windows(context, improve(context, context.best), self.search, skip_steady=True)
+            if context.best_merit <= before + worthwhile * max(1.0, abs(before)):
+                return
+
+    def _run(self, phase: Phase, context: Context) -> bool:
+        """Run the heuristics of a phase while there is time; True if one of them found a better plan."""
+        helped = [_helps(heuristic, context) for heuristic in self.heuristics if heuristic.phase is phase]
+        return any(helped)
 
 
-def search(context: Context) -> None:
-    """Every method on the whole horizon."""
-    for method in FIRST:
-        _run(method, context)
-    if not context.found:
-        _run(repair, context)
-    vain = 0
-    while vain < PATIENCE and not (context.expired or (context.found and context.settled)):
-        helped = [_run(method, context) for method in AGAIN]
-        vain = 0 if any(helped) else vain + 1
-    context.say(f"{len(context.optima)} climbs ended in {context.different_optima} local optima")
-
-
-def search_windows(context: Context) -> None:
-    """A plan from receding windows, then every method in windows of it, again and again while that helps."""
-    _run(plan_ahead, context)
-    while not context.expired and context.best is not None:
-        before = context.best_merit
-        sweep(context, improve(context, context.best), search, skip_steady=True)
-        if context.best_merit <= before + WORTHWHILE * max(1.0, abs(before)):
-            return
-
-
-def _run(method: Method, context: Context) -> bool:
-    """Run a method if there is time; True if it found a better plan."""
+def _helps(heuristic: Heuristic, context: Context) -> bool:
+    """Run a heuristic if there is time; True if it found a better plan."""
     before = context.best_merit
     if not context.expired:
-        method(context)
+        heuristic.run(context)
     return context.best_merit > before

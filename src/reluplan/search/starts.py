@@ -18,8 +18,9 @@ def constants(context: Context, count: int) -> Decisions:
     return _with_actions(context, np.tile(share, (1, context.box.lower.horizon, 1)))
 
 
-def smooth(context: Context, count: int, knots: int = 5) -> Decisions:
+def smooth(context: Context, count: int) -> Decisions:
     """Plans that go through random values, linear in between."""
+    knots = context.settings.smooth_knots
     values = context.rng.random((count, knots, context.box.lower.actions.shape[2])) * 1.5 - 0.25
     return _with_actions(context, np.clip(between_knots(values, context.box.lower.horizon), 0.0, 1.0))
 

@@ -28,6 +28,7 @@ class SearchStage:
                 work.options.seed,
                 work.warm_start,
                 work.log.tell,
+                settings=work.settings.search,
             )
         except ReluplanError as error:
             work.log.note(f"the search for plans stopped: {error}")

@@ -1,4 +1,4 @@
-"""Leaving a local optimum: plans near the best one, improved in turn."""
+"""Iterated local search: perturbations of the best plan, improved in turn."""
 
 from __future__ import annotations
 
@@ -8,36 +8,33 @@ from numpy.typing import NDArray
 from reluplan.problem.rollout import Trajectory
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
-from reluplan.search.gradient import ascend
-from reluplan.search.improve import climb
+from reluplan.search.gradient_ascent import ascend
+from reluplan.search.local_search import local_search
 from reluplan.search.starts import between_knots
 
 Array = NDArray[np.float64]
 
-BATCH = 24
-ASCENT_STEPS = 25
-RATE = 0.01
-IMPROVED = 2
-"""How many plans of a shaken batch are improved by linear programs."""
-SMALLEST, LARGEST = 0.02, 0.5
-"""Sizes of the noise as shares of the boxes."""
 
-
-def shake(context: Context) -> None:
+def perturbation(context: Context) -> None:
     """Add noise to stretches of the best plan, let gradients settle it a little, improve the best of the batch."""
     if context.best is None:
         return
-    batch, merits = ascend(context, shaken(context, context.best, BATCH), ASCENT_STEPS, RATE)
-    for which in np.argsort(-merits, kind="stable")[:IMPROVED]:
-        climb(context, context.offer(batch.take(np.array([which])), "shake"))
+    settings = context.settings.perturbation
+    batch, merits = ascend(context, perturbed(context, context.best), settings.ascent)
+    for which in np.argsort(-merits, kind="stable")[: settings.improved]:
+        local_search(context, context.offer(batch.take(np.array([which])), "perturbation"))
 
 
-def shaken(context: Context, plan: Trajectory, count: int) -> Decisions:
+def perturbed(context: Context, plan: Trajectory) -> Decisions:
     """Copies of a plan with smooth noise on a random stretch of the actions (and on initial states)."""
-    rng, width = context.rng, context.box.width
+    rng = context.rng
+    width = context.box.width
+    settings = context.settings.perturbation
+    count = settings.plans
     base = Decisions.of(plan)
-    size = SMALLEST * (LARGEST / SMALLEST) ** rng.random(count)
-    noise = np.stack([_stretch(context, int(knots)) for knots in rng.integers(2, 9, count)])
+    size = settings.smallest * (settings.largest / settings.smallest) ** rng.random(count)
+    knots = rng.integers(settings.fewest_knots, settings.most_knots + 1, count)
+    noise = np.stack([_stretch(context, int(number)) for number in knots])
     return context.box.into(
         Decisions(
             base.initial + size[:, None] * rng.normal(size=(count, base.initial.shape[1])) * width.initial,
@@ -49,7 +46,8 @@ def shaken(context: Context, plan: Trajectory, count: int) -> Decisions:
 
 def _stretch(context: Context, knots: int) -> Array:
     """Smooth noise of size one on a random stretch of steps, zero elsewhere, shape (H, m)."""
-    rng, (_, horizon, count) = context.rng, context.box.lower.actions.shape
+    rng = context.rng
+    _, horizon, count = context.box.lower.actions.shape
     first, last = np.sort(rng.integers(0, horizon + 1, 2))
     noise = np.zeros((horizon, count))
     if last > first:

@@ -8,21 +8,22 @@ from numpy.typing import NDArray
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem
-from reluplan.problem.rollout import Trajectory, simulate
+from reluplan.problem.rollout import Trajectory, rollout
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
 
 Array = NDArray[np.float64]
 
 
-def window_context(
+def subproblem(
     context: Context, first: int, length: int, start: Array | None = None, end: Array | None = None
 ) -> Context:
     """The search of `length` steps from step `first` on, from a given state (or the initial ones), to a given one.
 
     With no end given, the goal counts in the window that reaches it, and nothing does in others.
     """
-    problem, box = context.problem, context.box.window(first, first + length)
+    problem = context.problem
+    box = context.box.window(first, first + length)
     goal = problem.goal if first + length == problem.horizon else ()
     if end is not None:
         goal = _reach(problem, end)
@@ -58,14 +59,14 @@ def cut_out(plan: Trajectory, first: int, last: int) -> Trajectory:
 
 
 def splice(problem: Problem, plan: Trajectory, part: Trajectory, first: int) -> Trajectory:
-    """The plan with a part of it exchanged, simulated from there on."""
+    """The plan with a part of it exchanged, rolled out from there on."""
     last = first + part.horizon
     actions, auxiliaries = plan.actions.copy(), plan.auxiliaries.copy()
     actions[first:last], auxiliaries[first:last] = part.actions, part.auxiliaries[:-1]
     if last == plan.horizon:
         auxiliaries[last] = part.auxiliaries[-1]
     initial = part.states[0] if first == 0 else plan.states[0]
-    return simulate(problem, initial, actions, auxiliaries)
+    return rollout(problem, initial, actions, auxiliaries)
 
 
 def continued(plan: Trajectory, skipped: int, length: int) -> tuple[Array, Array]:

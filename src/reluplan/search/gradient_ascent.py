@@ -7,53 +7,69 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan.search import starts
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
+from reluplan.search.local_search import local_search
+from reluplan.search.settings import AscentSettings
 
 Array = NDArray[np.float64]
 
-FIRST_RATE, LAST_RATE = 0.05, 0.001
-"""Steps as shares of the box, falling geometrically."""
-MEMORY, SQUARE_MEMORY = 0.9, 0.99
+
+def gradient_ascent(context: Context) -> None:
+    """Gradient ascent from many plans, and a local search from the best of them."""
+    settings = context.settings.gradient_ascent
+    batch = Decisions.join(
+        [
+            starts.constants(context, settings.starts),
+            starts.smooth(context, settings.starts),
+            context.box.random(context.rng, settings.starts),
+        ]
+    )
+    ascended, merits = ascend(context, batch, settings.ascent)
+    for which in np.argsort(-merits, kind="stable")[: settings.improved]:
+        if not context.expired:
+            local_search(context, context.offer(ascended.take(np.array([which])), "gradient ascent"))
 
 
 @dataclass
 class _Adam:
     """The moving averages of one array of gradients; `step` is about ±1 where gradients keep their sign."""
 
+    settings: AscentSettings
     mean: Array | float = 0.0
     square: Array | float = 0.0
     count: int = 0
 
     def step(self, gradient: Array) -> Array:
         """m / √v with m, v the bias-corrected averages of the gradient and its square."""
+        first, second = self.settings.mean_decay, self.settings.square_decay
         self.count += 1
-        self.mean = MEMORY * self.mean + (1.0 - MEMORY) * gradient
-        self.square = SQUARE_MEMORY * self.square + (1.0 - SQUARE_MEMORY) * gradient**2
-        mean = self.mean / (1.0 - MEMORY**self.count)
-        root = np.sqrt(self.square / (1.0 - SQUARE_MEMORY**self.count))
+        self.mean = first * self.mean + (1.0 - first) * gradient
+        self.square = second * self.square + (1.0 - second) * gradient**2
+        mean = self.mean / (1.0 - first**self.count)
+        root = np.sqrt(self.square / (1.0 - second**self.count))
         return np.asarray(mean / np.maximum(root, 1e-12))
 
 
-def ascend(
-    context: Context, start: Decisions, iterations: int, first_rate: float = FIRST_RATE
-) -> tuple[Decisions, Array]:
+def ascend(context: Context, start: Decisions, settings: AscentSettings) -> tuple[Decisions, Array]:
     """Adam with projection on the boxes; returns the best decisions of each plan on its way, and their merits.
 
-    Discrete decisions are rounded for the simulation, while the ascent itself goes on with what is behind them.
+    Discrete decisions are rounded for the rollout, while the ascent itself goes on with what is behind them.
     """
-    box, price = context.box, context.merit.price
+    box = context.box
+    penalty = context.merit.penalty
     width = box.width
     behind = start
     best, best_merit = box.into(start), np.full(start.count, -np.inf)
-    adams = _Adam(), _Adam(), _Adam()
-    for iteration in range(iterations):
+    adams = _Adam(settings), _Adam(settings), _Adam(settings)
+    for iteration in range(settings.iterations):
         if context.expired:
             break
         rollout, score, gradient = context.gradient(box.into(behind))
-        merit = score.merit(price)
+        merit = score.merit(penalty)
         best, best_merit = _keep_better(best, best_merit, rollout.decisions, merit)
-        rate = first_rate * (LAST_RATE / first_rate) ** (iteration / max(1, iterations - 1))
+        rate = _rate(settings, iteration)
         moves = [
             rate * adam.step(np.nan_to_num(part) * extent)
             for adam, part, extent in zip(adams, gradient.parts, width.parts, strict=True)
@@ -64,6 +80,12 @@ def ascend(
             np.clip(behind.auxiliaries + moves[2] * width.auxiliaries, box.lower.auxiliaries, box.upper.auxiliaries),
         )
     return best, best_merit
+
+
+def _rate(settings: AscentSettings, iteration: int) -> float:
+    """From the first to the last rate in equal ratios."""
+    done = iteration / max(1, settings.iterations - 1)
+    return float(settings.first_rate * (settings.last_rate / settings.first_rate) ** done)
 
 
 def _keep_better(best: Decisions, best_merit: Array, new: Decisions, merit: Array) -> tuple[Decisions, Array]:

@@ -1,4 +1,4 @@
-"""A plan on its way up: the linear program around it, and the step to that program's optimum."""
+"""The current plan of a local search: the linear program around it, and the step to that program's optimum."""
 
 from __future__ import annotations
 
@@ -13,34 +13,31 @@ from reluplan.problem.rollout import Trajectory
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
 from reluplan.search.linearise import linearise
-from reluplan.search.local_model import LocalModel, LocalSettings, local_model
+from reluplan.search.local_model import LocalModel, LocalOptions, local_model
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-FACTORS = np.array([1.0, 0.7, 0.4, 0.2, 0.1, 0.03])
-"""Parts of the step to the LP's optimum that are simulated; the best is taken."""
-MARGIN = 1e-8
-"""How far constraints move inward, against the tolerances of the LP."""
-WORTHWHILE, NOISE = 1e-10, 1e-8
-"""A gain below this (relative, and absolute) counts as none."""
+RELATIVE_NOISE = 1e-10
+ABSOLUTE_NOISE = 1e-8
+"""A gain below their sum is within the rounding of merits and the tolerances of the LP."""
 
 
 class Move(NamedTuple):
     """A step that was taken: what it gained, and which part of the LP's step it was."""
 
     gain: float
-    factor: float
+    part: float
 
 
 @dataclass
-class Position:
-    """A plan and its merit, which only rises."""
+class Iterate:
+    """A plan and its merit, which only rises. margin: how far the linear programs move constraints inward."""
 
     context: Context
     plan: Trajectory
+    margin: float
     source: str = "linear program"
-    margin: float = MARGIN
     value: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -48,18 +45,19 @@ class Position:
 
     def is_gain(self, gain: float) -> bool:
         """Whether a gain is more than rounding."""
-        return gain > NOISE + WORTHWHILE * abs(self.value)
+        return gain > ABSOLUTE_NOISE + RELATIVE_NOISE * abs(self.value)
 
     def local(self, radius: float, active: NDArray[np.bool_] | None = None, integers: bool = False) -> LocalModel:
         """The linear program around the plan, for its own activation pattern or for another one.
 
         radius: how far decisions may move, as a share of their boxes. integers: whether discrete ones may.
         """
-        context, width = self.context, self.context.box.width
+        context = self.context
+        width = context.box.width
         reach = Decisions(radius * width.initial, radius * width.actions, radius * width.auxiliaries)
         lin = linearise(context.problem, self.plan, active)
-        settings = LocalSettings(reach, context.merit.price, self.margin, integers)
-        return local_model(context.problem, self.plan, lin, settings)
+        options = LocalOptions(reach, context.merit.penalty, self.margin, integers)
+        return local_model(context.problem, self.plan, lin, options)
 
     def solve(self, program: LinearProgram) -> Array | None:
         """The optimum of a linear program in the time that is left."""
@@ -67,18 +65,20 @@ class Position:
         return program.solve(self.context.remaining)
 
     def move(self, local: LocalModel, x: Array) -> Move | None:
-        """Simulate parts of the step from the plan to x, and take the best if it gains."""
-        context, here = self.context, Decisions.of(self.plan)
+        """Roll out parts of the step from the plan to x, and take the best if it gains."""
+        context = self.context
+        here = Decisions.of(self.plan)
         step = context.box.into(local.decisions(x)).plus(here, np.array([-1.0]))
-        rollout, score = context.roll_out(context.box.into(here.plus(step, FACTORS)))
-        merits = score.merit(context.merit.price)
+        parts = np.array(context.settings.local_model.step_parts)
+        rollout, score = context.evaluate(context.box.into(here.plus(step, parts)))
+        merits = score.merit(context.merit.penalty)
         best = int(merits.argmax())
         gain = float(merits[best]) - self.value
         if not self.is_gain(gain):
             return None
         self.plan = context.offer(rollout.decisions.take(np.array([best])), self.source)
         self.value = context.merit_of(self.plan)
-        return Move(gain, float(FACTORS[best]))
+        return Move(gain, float(parts[best]))
 
 
 def switching(local: LocalModel, x: Array) -> tuple[Index, Index]:

@@ -1,4 +1,4 @@
-"""Local search over discrete decisions: one of them changed at a time."""
+"""Discrete decisions changed one at a time (1-opt)."""
 
 from __future__ import annotations
 
@@ -8,44 +8,43 @@ from numpy.typing import NDArray
 from reluplan.problem.rollout import Trajectory
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
-from reluplan.search.improve import climb
+from reluplan.search.local_search import local_search
 
 Array = NDArray[np.float64]
 
-ROUNDS = 50
-MOST = 512
-"""Changes that are tried in one round, drawn at random if there are more."""
 
-
-def swap(context: Context) -> None:
+def one_opt(context: Context) -> None:
     """Make the single change that helps most, again and again; then improve the rest of the plan."""
     if context.best is None or not context.box.any_discrete:
         return
     plan, value = context.best, context.best_merit
-    for _ in range(ROUNDS):
+    for _ in range(context.settings.one_opt.rounds):
         batch = neighbours(context, plan)
         if context.expired or not batch.count:
             break
-        _, score = context.roll_out(batch)
-        merits = score.merit(context.merit.price)
+        _, score = context.evaluate(batch)
+        merits = score.merit(context.merit.penalty)
         top = int(merits.argmax())
         if merits[top] <= value:
             break
-        plan, value = context.offer(batch.take(np.array([top])), "swap"), float(merits[top])
-    climb(context, plan)
+        plan = context.offer(batch.take(np.array([top])), "one-opt")
+        value = float(merits[top])
+    local_search(context, plan)
 
 
 def neighbours(context: Context, plan: Trajectory) -> Decisions:
     """Copies of a plan in which one discrete decision is one more or one less."""
-    base, box = Decisions.of(plan), context.box
+    base = Decisions.of(plan)
+    box = context.box
     discrete = (box.discrete_states, box.discrete_actions, box.discrete_auxiliaries)
     changes = []
     for part, values in enumerate(base.parts):
         places = np.flatnonzero(np.broadcast_to(discrete[part], values.shape).ravel())
         changes += [(part, place, change) for place in places.tolist() for change in (-1.0, 1.0)]
     changes = [c for c in changes if _inside(box.lower.parts, box.upper.parts, base.parts, *c)]
-    if len(changes) > MOST:
-        changes = [changes[i] for i in context.rng.choice(len(changes), MOST, replace=False)]
+    most = context.settings.one_opt.neighbours
+    if len(changes) > most:
+        changes = [changes[i] for i in context.rng.choice(len(changes), most, replace=False)]
     copies = [np.repeat(values, len(changes), axis=0) for values in base.parts]
     for row, (part, place, change) in enumerate(changes):
         copies[part][row].reshape(-1)[place] += change

@@ -1,4 +1,4 @@
-"""Planning window by window: plan some steps, commit to the first of them, go on from there."""
+"""Receding horizon: plan a window of steps, commit to the first of them, go on from there."""
 
 from __future__ import annotations
 
@@ -9,22 +9,14 @@ from reluplan.problem.rollout import Trajectory
 from reluplan.search import starts
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
-from reluplan.search.position import Position
+from reluplan.search.iterate import Iterate
+from reluplan.search.subproblem import continued, cut_out, joined, subproblem
 from reluplan.search.trust_region import TrustRegion
-from reluplan.search.windows import continued, cut_out, joined, window_context
 
 Array = NDArray[np.float64]
 
-WINDOW = 24
-COMMITTED = 0.5
-"""The share of a window that is kept."""
-STEADY = 1e-7
-"""States closer than this (relative) count as the same when a steady tail is looked for."""
-STEPS = 30
-"""Trust-region steps in one window."""
 
-
-def receding(context: Context, window: int = WINDOW) -> Trajectory:
+def receding_horizon(context: Context) -> None:
     """A plan from windows in sequence: time is linear in the horizon, and short once the plan has become steady.
 
     Each window maximises its own reward; only its first part is kept, so that it does not matter that a window knows
@@ -32,37 +24,40 @@ def receding(context: Context, window: int = WINDOW) -> Trajectory:
     its actions repeat until the last window.
     """
     horizon = context.problem.horizon
+    settings = context.settings.receding_horizon
     parts: list[Trajectory] = []
-    plan, done = None, 0
+    plan = None
+    done = 0
     while done < horizon and not (context.expired and parts):
-        length = min(window, horizon - done)
+        length = min(settings.window, horizon - done)
         plan = _plan_window(context, parts[-1] if parts else None, done, length, plan)
-        kept = length if done + length == horizon else max(1, int(COMMITTED * length))
+        kept = length if done + length == horizon else max(1, int(settings.committed * length))
         part = cut_out(plan, 0, kept)
-        repeats = _repeats(part, horizon - done - window)
+        repeats = _repeats(part, horizon - done - settings.window, settings.steady)
         parts += [part] * repeats
         done += kept * repeats
-    return context.offer(context.box.into(joined(parts, horizon)), "receding window")
+    context.offer(context.box.into(joined(parts, horizon)), "receding horizon")
 
 
 def _plan_window(
     context: Context, before: Trajectory | None, first: int, length: int, plan: Trajectory | None
 ) -> Trajectory:
     """Improve what the plan of the window before has left, or the best constant plan."""
-    part = window_context(context, first, length, None if before is None else before.states[-1])
+    part = subproblem(context, first, length, None if before is None else before.states[-1])
     if before is not None and plan is not None:
         actions, auxiliaries = continued(plan, before.horizon, length)
         part.offer(part.box.into(Decisions(part.box.lower.initial, actions[None], auxiliaries[None])), "window")
     if not part.found:
-        part.offer(part.ranked(starts.constants(part, 8))[0], "window")
+        part.offer(part.ranked(starts.constants(part, part.settings.constant_plans))[0], "window")
     assert part.best is not None
-    TrustRegion(Position(part, part.best, "window")).run(STEPS)
+    iterate = Iterate(part, part.best, part.settings.local_model.margin, "window")
+    TrustRegion(iterate).run(part.settings.receding_horizon.trust_region_steps)
     return part.best
 
 
-def _repeats(part: Trajectory, steps_left: int) -> int:
+def _repeats(part: Trajectory, steps_left: int, steady: float) -> int:
     """How often a part that ends where it began may follow itself before the last window."""
     moved = np.abs(part.states[-1] - part.states[0])
-    if np.any(moved > STEADY * np.maximum(1.0, np.abs(part.states[0]))):
+    if np.any(moved > steady * np.maximum(1.0, np.abs(part.states[0]))):
         return 1
     return max(1, steps_left // part.horizon)

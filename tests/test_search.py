@@ -1,9 +1,10 @@
-"""The primal search: gradients, linear programs around a plan, and what the whole search finds."""
+"""The search: gradients, linear programs around a plan, and what the whole search finds."""
 
 from __future__ import annotations
 
+import json
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from brute_force import optimum
 from random_problems import random_problem
+from reluplan.errors import InputError
 from reluplan.network.relu_network import Layer, ReluNetwork
 from reluplan.planning.run import Clock, Run
 from reluplan.problem.check import check
@@ -21,33 +23,38 @@ from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
 from reluplan.problem.rollout import Trajectory, rollout
-from reluplan.search import search_plans
+from reluplan.search import HEURISTICS, Heuristic, Phase, search_plans
 from reluplan.search.batch import roll_out
 from reluplan.search.box import search_box
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
-from reluplan.search.dynamic_programming import Grid
-from reluplan.search.improve import climb
 from reluplan.search.linearise import linearise
+from reluplan.search.local_search import local_search
 from reluplan.search.merit import Merit
-from reluplan.search.methods import plan_ahead
-from reluplan.search.windows import cut_out, splice, window_context
+from reluplan.search.receding_horizon import receding_horizon
+from reluplan.search.schedule import Schedule
+from reluplan.search.settings import DEFAULTS, LocalModelSettings, RecedingHorizonSettings, SearchSettings
+from reluplan.search.sliding_window import fits
+from reluplan.search.state_grid import Grid
+from reluplan.search.subproblem import cut_out, splice, subproblem
 
 Array = NDArray[np.float64]
 TANKS = Path("examples/tanks/problem.toml")
 SEEDS = st.integers(0, 10_000)
 
 
-def searched(problem: Problem, seconds: float = 20.0, start: Trajectory | None = None) -> Run:
+def searched(
+    problem: Problem, seconds: float = 20.0, start: Trajectory | None = None, chosen: SearchSettings = DEFAULTS
+) -> Run:
     run = Run(problem, Clock(), 1e-4)
-    search_plans(problem, None, time.monotonic() + seconds, run.incumbent.offer_plan, start=start)
+    search_plans(problem, None, time.monotonic() + seconds, run.incumbent.offer_plan, start=start, settings=chosen)
     return run
 
 
-def context_of(problem: Problem, seconds: float = 20.0) -> Context:
+def context_of(problem: Problem, seconds: float = 20.0, chosen: SearchSettings = DEFAULTS) -> Context:
     rng = np.random.default_rng(0)
     box, merit = search_box(problem, None), Merit.of(problem)
-    return Context(problem, box, time.monotonic() + seconds, lambda *_: True, rng, merit)
+    return Context(problem, box, time.monotonic() + seconds, lambda *_: True, rng, merit, settings=chosen)
 
 
 def line_problem(horizon: int = 8, action: Variable | None = None) -> Problem:
@@ -234,7 +241,7 @@ def test_a_first_plan_takes_little_work_however_long_the_horizon() -> None:
     counts = []
     for horizon in (200, 2000):
         context = context_of(replace(Problem.load(TANKS).with_horizon(horizon), goal=()))
-        plan_ahead(context)
+        receding_horizon(context)
         assert context.found
         counts.append(context.work.linear_programs)
     assert counts[1] <= counts[0] + 10 <= 100
@@ -244,13 +251,98 @@ def test_windows_improve_a_long_plan() -> None:
     problem = line_problem(horizon=400)
     context = context_of(problem)
     plan = context.offer(Decisions(np.zeros((1, 1)), np.zeros((1, 400, 1)), np.zeros((1, 401, 0))), "start")
-    part = window_context(context, 100, 20, plan.states[100], plan.states[120])
+    part = subproblem(context, 100, 20, plan.states[100], plan.states[120])
     part.take(cut_out(plan, 100, 120), "start")
-    improved = climb(part, cut_out(plan, 100, 120))
+    improved = local_search(part, cut_out(plan, 100, 120))
     assert improved.states[-1] == pytest.approx(plan.states[120], abs=1e-6)
     spliced = splice(problem, plan, improved, 100)
     assert spliced.total_reward == pytest.approx(plan.total_reward + 2 * (1 + 2 + 3 + 4) + 11 * 5, abs=1e-4)
     assert searched(problem, seconds=5.0).incumbent.reward == pytest.approx(-10.0, abs=1e-5)
+
+
+def test_windows_of_a_size_that_is_set() -> None:
+    problem = line_problem(horizon=40)
+    chosen = SearchSettings(local_model=LocalModelSettings(longest=12))
+    assert fits(context_of(problem))
+    assert not fits(context_of(problem, chosen=chosen))
+    assert searched(problem, seconds=5.0, chosen=chosen).incumbent.reward == pytest.approx(-10.0, abs=1e-5)
+
+
+def test_longer_windows_of_the_receding_horizon_see_further() -> None:
+    """R = 0 but for 1 at s' >= 5: with windows of two steps there is nothing to be seen from s = 0."""
+    above = PiecewiseLinear.variable(2, 3) - PiecewiseLinear.constant_of(4.0, 3)
+    none, one = (PiecewiseLinear.constant_of(value, 3) for value in (0.0, 1.0))
+    problem = replace(
+        line_problem(12), reward=-PiecewiseLinear.maximum([-PiecewiseLinear.maximum([above, none]), -one])
+    )
+    rewards = []
+    for window in (2, 12):
+        context = context_of(problem, chosen=SearchSettings(receding_horizon=RecedingHorizonSettings(window=window)))
+        receding_horizon(context)
+        assert context.best is not None
+        rewards.append(context.best.total_reward)
+    assert rewards[0] == pytest.approx(0.0)
+    assert rewards[1] > 1.0
+
+
+def stay_at_three(context: Context) -> None:
+    """Three steps to the right on a line of this name, and nothing on any other: the registry is the process's."""
+    problem = context.problem
+    if problem.name == "line of a test":
+        actions = np.zeros((1, problem.horizon, 1))
+        actions[0, :3] = 1.0
+        decisions = Decisions(np.zeros((1, 1)), actions, np.zeros((1, problem.horizon + 1, 0)))
+        context.offer(context.box.into(decisions), "three steps")
+
+
+HEURISTICS.register("stay-at-three", Heuristic(stay_at_three, Phase.CONSTRUCTION))
+
+
+@pytest.mark.parametrize("horizon", [8, 400])
+def test_a_heuristic_from_outside_runs_alone(horizon: int) -> None:
+    problem = replace(line_problem(horizon), name="line of a test")
+    found: list[tuple[str, float]] = []
+
+    def sink(plan: Trajectory, source: str) -> bool:
+        found.append((source, plan.total_reward))
+        return True
+
+    search_plans(problem, None, time.monotonic() + 20.0, sink, heuristics=("stay-at-three",))
+    assert found[0] == ("three steps", -(4.0 + 3.0) - 2.0 * (horizon - 2))
+
+
+def test_a_heuristic_from_outside_runs_with_the_others() -> None:
+    problem = replace(line_problem(), name="line of a test")
+    context = context_of(problem)
+    sources: list[str] = []
+
+    def sink(plan: Trajectory, source: str) -> bool:
+        sources.append(source)
+        return True
+
+    context.sink = sink
+    Schedule((HEURISTICS["stay-at-three"], HEURISTICS["local-search"])).run(context)
+    assert sources[0] == "three steps"
+    assert context.best is not None
+    assert context.best.total_reward == pytest.approx(-10.0, abs=1e-6)
+    assert searched(problem).incumbent.reward == pytest.approx(-10.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("horizon", [8, 300])
+def test_without_a_construction_the_others_find_plans(horizon: int) -> None:
+    run = Run(line_problem(horizon), Clock(), 1e-4)
+    search_plans(run.problem, None, time.monotonic() + 20.0, run.incumbent.offer_plan, heuristics=("constant-actions",))
+    assert run.incumbent.reward == pytest.approx(-10.0, abs=1e-5)
+
+
+def test_an_unknown_heuristic_is_refused() -> None:
+    with pytest.raises(InputError, match="unknown heuristic 'luck'; choose one of receding-horizon, local-search"):
+        search_plans(line_problem(), None, time.monotonic(), lambda *_: True, heuristics=("luck",))
+
+
+def test_settings_can_be_written_down() -> None:
+    written = json.loads(json.dumps(asdict(SearchSettings())))
+    assert written["receding_horizon"]["window"] == DEFAULTS.receding_horizon.window
 
 
 @settings(max_examples=30, deadline=None)

@@ -1,0 +1,13 @@
+"""A start that any problem has: the best plan that repeats one action."""
+
+from __future__ import annotations
+
+from reluplan.search import starts
+from reluplan.search.context import Context
+from reluplan.search.local_search import local_search
+
+
+def constant_actions(context: Context) -> None:
+    """Local search from the best plan that repeats one action."""
+    best = context.ranked(starts.constants(context, context.settings.constant_plans))[0]
+    local_search(context, context.offer(best, "constant actions"))
