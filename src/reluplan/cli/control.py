@@ -54,12 +54,12 @@ def control(
     """Control a simulated system, planning anew at every step."""
     clock = Clock()
     from reluplan.control.controller import Controller
-    from reluplan.control.ordered import OrderedSimulator
     from reluplan.control.report import print_report, require_ending
     from reluplan.control.run import control_episodes, tell_steps
     from reluplan.problem.problem import Problem
     from reluplan.report.progress import ProgressView
     from reluplan.simulators import open_simulator
+    from reluplan.simulators.ordered import OrderedSimulator
 
     loaded = Problem.load(problem)
     if out is not None:
