@@ -58,8 +58,9 @@ def collect(
     as_json: JsonOption = False,
 ) -> int:
     """Collect transitions from a simulator with exploring actions."""
+    from reluplan.data.formats import check_data_ending
     from reluplan.data.quality import data_report
-    from reluplan.data.write import check_data_ending, write_transitions
+    from reluplan.data.write import write_transitions
     from reluplan.report.data import print_data
     from reluplan.simulators.collect import Collection, Collector, run_collection
 

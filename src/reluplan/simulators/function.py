@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from reluplan.errors import InputError
 from reluplan.problem.expression import did_you_mean
+from reluplan.simulators.base import require_no_instance
 
 Array = NDArray[np.float64]
 
@@ -87,11 +88,12 @@ class FunctionSimulator:
         """Nothing is held."""
 
 
-def open_function(spec: str) -> FunctionSimulator:
+def open_function(spec: str, instance: str | None = None) -> FunctionSimulator:
     """The simulator of `file.py:function` or `package.module:function`.
 
     The file or package is executed, with the user's rights and without confinement: for trusted code only.
     """
+    require_no_instance(spec, instance)
     place, _, name = spec.rpartition(":")
     if not place or not name:
         raise InputError(f"simulator '{spec}': expected file.py:function or package.module:function")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.errors import InputError, MissingExtraError
+from reluplan.simulators.base import require_no_instance
 
 Array = NDArray[np.float64]
 
@@ -84,8 +85,9 @@ class GymnasiumSimulator:
         self._environment.close()
 
 
-def open_gymnasium(name: str) -> GymnasiumSimulator:
+def open_gymnasium(name: str, instance: str | None = None) -> GymnasiumSimulator:
     """The registered environment of that name, without its limit on steps."""
+    require_no_instance(f"gym:{name}", instance)
     try:
         import gymnasium
     except ImportError:

@@ -166,7 +166,7 @@ class RddlSimulator:
         """Nothing is held."""
 
 
-def open_rddl(domain: str, instance: str | None) -> RddlSimulator:
+def open_rddl(domain: str, instance: str | None = None) -> RddlSimulator:
     """A domain file with its instance file, or a name and an instance of rddlrepository."""
     if "," in domain and instance is None:
         domain, instance = domain.split(",", 1)
