@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from reluplan.data import Transitions
 from reluplan.errors import InputError
 from reluplan.simulators.collect import collect
+from shared_data import EXAMPLES
 
 SYSTEM = """
 STATES = {"level[a]": (0, 10), "level[b]": (0, 50)}
@@ -141,7 +142,7 @@ def test_rddl_preconditions_hold_and_noise_follows_the_seed() -> None:
 
 
 def test_the_reservoir_example_releases_no_more_than_there_is() -> None:
-    folder = Path(__file__).parents[1] / "examples" / "reservoir"
+    folder = EXAMPLES / "reservoir"
     data = collect(str(folder / "domain.rddl"), "instance_3.rddl", episodes=8, steps=5, exploration="latin")
     assert (data.actions <= data.states).all()
     shares = (data.actions / data.states).ravel()

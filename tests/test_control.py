@@ -24,8 +24,8 @@ from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import simulate
 from reluplan.simulators import open_simulator
 from reluplan.simulators.ordered import OrderedSimulator
+from shared_data import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
 RESERVOIR = OrderedSimulator(
     open_simulator(str(EXAMPLES / "reservoir" / "domain.rddl"), "instance_3.rddl"),
     Problem.load(EXAMPLES / "reservoir" / "reservoir_3" / "problem.toml"),

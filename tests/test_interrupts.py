@@ -13,57 +13,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from random_problems import random_network
 from reluplan import Problem, plan
 from reluplan.errors import OutputError
 from reluplan.interrupts import Hold, held, interruptible, keeping_results
 from reluplan.problem.plan_file import read_plan
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-
-TANK = """
-name = "tank"
-horizon = 4
-reward = "-abs(level' - 5) - 0.1*pump"
-[state."level"]
-bounds = [0, 10]
-initial = 2
-[action."pump"]
-bounds = [0, 3]
-[transition]
-"level" = "max(level - 1, 0) + pump"
-"""
-HARD = """
-horizon = 10
-reward = "-position' + abs(speed') + abs(load')"
-[network]
-file = "hard.onnx"
-inputs = ["position", "speed", "load", "push", "turn"]
-outputs = ["position", "speed", "load"]
-[state]
-position = {bounds = [-3, 3], initial = 0}
-speed = {bounds = [-3, 3], initial = 0}
-load = {bounds = [-3, 3], initial = 0}
-[action]
-push = {bounds = [-1, 1]}
-turn = {bounds = [-1, 1]}
-"""
-
-
-@pytest.fixture
-def tank(tmp_path: Path) -> Path:
-    (tmp_path / "tank.toml").write_text(TANK)
-    return tmp_path / "tank.toml"
-
-
-@pytest.fixture
-def hard(tmp_path: Path) -> Path:
-    random_network(np.random.default_rng(1), 5, [40, 40], 3).save(tmp_path / "hard.onnx")
-    (tmp_path / "hard.toml").write_text(HARD)
-    return tmp_path / "hard.toml"
 
 
 def start(*arguments: object, **options: Any) -> subprocess.Popen[str]:
