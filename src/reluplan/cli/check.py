@@ -83,7 +83,7 @@ def check(
 
 
 def _check_options(simulator: str | None, instance: str | None, plot: Path | None) -> None:
-    from reluplan.report.convergence import check_plot
+    from reluplan.report.figures import check_plot
 
     if simulator is None and (instance is not None or plot is not None):
         raise InputError("--instance and --plot go with --simulator")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reluplan.cli.shared import JsonOption, QuietOption, app, check_writable, showing
-from reluplan.interrupts import keeping_results
+from reluplan.interrupts import handling_signals
 
 if TYPE_CHECKING:
     from reluplan.problem.problem import Variable
@@ -69,12 +69,12 @@ def collect(
     check_writable(out.parent)
     collector = Collector(Collection(domain, instance, episodes, steps, seed, exploration, problem))
     workers = processes if processes is not None else _worthwhile(episodes * collector.steps)
-    with keeping_results() as keeper:
+    with handling_signals() as handler:
         with _bar(episodes, quiet) as on_episode:
             found = run_collection(collector, workers, on_episode)
         report = data_report(found.transitions, _variables(collector.simulator, problem))
         write_transitions(found.transitions, out)
-        with showing(keeper, out):
+        with showing(handler, out):
             if as_json:
                 run = {
                     "file": str(out),

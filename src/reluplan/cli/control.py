@@ -16,7 +16,7 @@ from reluplan.cli.shared import (
     failure_of,
     showing,
 )
-from reluplan.interrupts import keeping_results
+from reluplan.interrupts import handling_signals
 from reluplan.planning.run import Clock
 
 
@@ -71,11 +71,11 @@ def control(
         time_limit_per_step=time_limit_per_step, time_limit_first_step=time_limit_first_step, gap=gap, threads=threads,
         seed=seed,
     )  # fmt: skip
-    with keeping_results() as keeper:
+    with handling_signals() as handler:
         with ProgressView(clock, quiet) as view:
             report = control_episodes(controller, system, episodes, seed, random_starts, tell_steps(view, clock))
         failure = None if out is None else failure_of(lambda: report.write(out))
-        with showing(keeper, out):
+        with showing(handler, out):
             if as_json:
                 print(report.to_json())
             elif not quiet or failure:

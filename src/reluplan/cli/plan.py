@@ -21,7 +21,7 @@ from reluplan.cli.shared import (
 )
 from reluplan.clock import command_started
 from reluplan.errors import InputError
-from reluplan.interrupts import keeping_results
+from reluplan.interrupts import handling_signals
 from reluplan.planning.run import Clock, Event
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def plan(
     loaded = Problem.load(problem)
     known = None if potentials is None else _load_potentials(potentials, loaded, horizon, method)
     check_writable(out)
-    with keeping_results() as keeper:
+    with handling_signals() as handler:
         with ProgressView(clock, quiet) as view:
             result = find_plan(
                 loaded, horizon=horizon, method=method, solver=solver, time_limit=time_limit, gap=gap, threads=threads,
@@ -74,7 +74,7 @@ def plan(
             )  # fmt: skip
             view(Event(clock.elapsed, "end", STATUS_WORDS[result.status], result.reward, result.bound))
         failure = failure_of(lambda: result.write(out, view.log))
-        with showing(keeper, out):
+        with showing(handler, out):
             if as_json:
                 print(result.to_json())
             elif not quiet or failure:

@@ -20,7 +20,7 @@ from reluplan.cli.shared import (
     showing,
 )
 from reluplan.clock import command_started
-from reluplan.interrupts import keeping_results
+from reluplan.interrupts import handling_signals
 from reluplan.planning.run import Clock, Event
 
 
@@ -46,7 +46,8 @@ def potentials(
     from reluplan.potentials.compute import reward_potentials, tell_rounds
     from reluplan.potentials.generate import choose_settings
     from reluplan.problem.problem import Problem
-    from reluplan.report.convergence import check_plot, plot_convergence
+    from reluplan.report.convergence import plot_convergence
+    from reluplan.report.figures import check_plot
     from reluplan.report.progress import ProgressView
     from reluplan.report.terminal import print_potentials
 
@@ -55,7 +56,7 @@ def potentials(
     settings = choose_settings(setting, intervals, threads or available_cores(), seed, regulariser)
     check_plot(plot)
     check_writable(out.parent)
-    with keeping_results() as keeper:
+    with handling_signals() as handler:
         with ProgressView(clock, quiet) as view:
             tell = tell_rounds(lambda message: view(Event(clock.elapsed, "potentials", message, None, None)))
             found = reward_potentials(
@@ -64,7 +65,7 @@ def potentials(
         failure = failure_of(lambda: found.save(out))
         if plot is not None:
             failure = failure or failure_of(lambda: plot_convergence(found, plot))
-        with showing(keeper, out):
+        with showing(handler, out):
             if as_json:
                 print(json.dumps({"file": str(out), **found.report}, indent=2))
             elif not quiet:

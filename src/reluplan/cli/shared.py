@@ -12,7 +12,7 @@ from typing import Annotated, TextIO
 import typer
 
 from reluplan.errors import InputError, OutputError, ReluplanError
-from reluplan.interrupts import Keeper
+from reluplan.interrupts import SignalHandler
 
 EPILOG = (
     "Exit codes: 0 a plan (proven or not: see the status), 2 proven infeasible, 3 no plan within the limits, "
@@ -66,9 +66,9 @@ def drop_output(stream: TextIO) -> None:
 
 
 @contextmanager
-def showing(keeper: Keeper, place: Path | None) -> Iterator[None]:
+def showing(handler: SignalHandler, place: Path | None) -> Iterator[None]:
     """The files are written; Ctrl-C, for as long as the reader of our output does not read it, ends the showing."""
-    keeper.written()
+    handler.files_written()
     try:
         yield
         if sys.stdout is not None:
@@ -77,4 +77,4 @@ def showing(keeper: Keeper, place: Path | None) -> Iterator[None]:
         where = "" if place is None else f"; the files are in {place}"
         print(f"reluplan: interrupted while the result was shown{where}", file=sys.stderr)
         drop_output(sys.stdout)
-    keeper.shown()
+    handler.finished()

@@ -14,7 +14,7 @@ from typer.core import TyperCommand
 
 from reluplan.cli.shared import JsonOption, QuietOption, app, check_writable, showing
 from reluplan.errors import InputError
-from reluplan.interrupts import keeping_results
+from reluplan.interrupts import handling_signals
 from reluplan.planning.run import Clock
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def train(
     _check_problem(problem, section)
     variables = (*table.states, *table.actions)
     transitions = read_transitions(data, [v.name for v in table.states], [v.name for v in table.actions], variables)
-    with keeping_results() as keeper:
+    with handling_signals() as handler:
         with TrainingView(quiet) as view:
             result = fit_network(
                 transitions, section.inputs, section.outputs, settings,
@@ -118,7 +118,7 @@ def train(
         found.save(report_file)
         if plot is not None:
             plot_training(found, plot)
-        with showing(keeper, network_file):
+        with showing(handler, network_file):
             if as_json:
                 files = {"network": str(network_file), "report": str(report_file)}
                 print(json.dumps({**files, **json.loads(found.to_json())}, indent=2))
@@ -147,7 +147,7 @@ def _settings(section: NetworkSection, **given: Any) -> TrainingSettings:
 
 def _check_files(read: list[Path], network: Path, report: Path, plot: Path | None) -> None:
     """Complain before the work about files that cannot be written, or would overwrite what is read."""
-    from reluplan.report.convergence import check_plot
+    from reluplan.report.figures import check_plot
 
     if network.suffix != ".onnx":
         raise InputError(f"{network}: a network is written as an ONNX file; let its name end in .onnx")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,14 +10,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from reluplan.files import write_atomically
 from reluplan.problem.problem import Problem
-from reluplan.report.convergence import check_plot
+from reluplan.report.figures import DEFAULT_FIGURES, FigureSettings, check_plot, save_figure
 from reluplan.report.terminal import SHOWN_VIOLATIONS
 from reluplan.simulators.validate import ValidationReport
-
-PANELS = 12
-"""States that a picture shows, those that drift most first."""
 
 SHOWN_STATES = 20
 
@@ -74,12 +69,14 @@ def _drift(report: ValidationReport) -> Table:
     return table
 
 
-def plot_drift(problem: Problem, report: ValidationReport, path: Path) -> None:
+def plot_drift(
+    problem: Problem, report: ValidationReport, path: Path, settings: FigureSettings = DEFAULT_FIGURES
+) -> None:
     """Every state in the model and in the true system over the steps, one panel each."""
     check_plot(path)
     from matplotlib.figure import Figure
 
-    order = sorted(range(len(report.drift)), key=lambda i: -report.drift[i].maximum)[:PANELS]
+    order = sorted(range(len(report.drift)), key=lambda i: -report.drift[i].maximum)[: settings.panels]
     shown = sorted(order)
     columns = min(3, len(shown))
     rows = math.ceil(len(shown) / columns)
@@ -91,9 +88,7 @@ def plot_drift(problem: Problem, report: ValidationReport, path: Path) -> None:
         panels[place // columns][place % columns].set_visible(False)
     panels[0][0].legend()
     figure.suptitle(f"{problem.name}: the plan in the network and in the true system")
-    picture = io.BytesIO()
-    figure.savefig(picture, format=path.suffix[1:], dpi=150)
-    write_atomically(path, picture.getvalue())
+    save_figure(figure, path, settings)
 
 
 def _panel(axes: Any, problem: Problem, report: ValidationReport, index: int) -> None:
