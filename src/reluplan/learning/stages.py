@@ -101,7 +101,7 @@ def _run(course: Course, settings: TrainingSettings, rng: np.random.Generator) -
         fit(course, _retraining(settings), rng, "regularise")
     if settings.sparsity:
         course.objective = dataclasses.replace(course.objective, sparsity=0.0)  # the zeros stay; the rest may grow
-        prune_negligible(course.net, course.inputs)
+        prune_negligible(course.net, course.inputs, settings.pruning.negligible)
         _begin_again(course)
     if settings.prune:
         prune_share(course.net, course.inputs, settings.prune)
@@ -118,7 +118,10 @@ def _begin_again(course: Course) -> None:
 
 
 def _retraining(settings: TrainingSettings) -> TrainingSettings:
-    """Half the epochs, at a third of the rate: most of the work is done."""
+    """Fewer epochs, at a lower rate: most of the work is done."""
+    fitting = settings.fitting
     return dataclasses.replace(
-        settings, epochs=max(1, settings.epochs // 2), learning_rate=settings.learning_rate / 3.0
+        settings,
+        epochs=max(1, int(fitting.retraining_share * settings.epochs)),
+        learning_rate=settings.learning_rate / fitting.retraining_slowdown,
     )
