@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reluplan.errors import InputError, MissingExtraError
 from reluplan.files import write_atomically
+from reluplan.report.settings import DEFAULT_FIGURES, FigureSettings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ENDINGS = (".png", ".svg", ".pdf")
-
-
-@dataclass(frozen=True)
-class FigureSettings:
-    """How pictures look.
-
-    resolution: dots per inch of a .png. panels: states that a picture of the drift shows, those that drift most first;
-    more than a dozen are too small to read. most_lines: states beyond this many share one colour, since nobody tells
-    more apart. wide_range: lines whose peaks differ by more than this factor get a logarithmic axis.
-    """
-
-    resolution: float = 150.0
-    panels: int = 12
-    most_lines: int = 8
-    wide_range: float = 30.0
-
-
-DEFAULT_FIGURES = FigureSettings()
 
 
 def check_plot(path: Path | None) -> None:

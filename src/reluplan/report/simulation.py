@@ -11,24 +11,24 @@ from rich.console import Console
 from rich.table import Table
 
 from reluplan.problem.problem import Problem
-from reluplan.report.figures import DEFAULT_FIGURES, FigureSettings, check_plot, save_figure
-from reluplan.report.terminal import SHOWN_VIOLATIONS
+from reluplan.report.figures import check_plot, save_figure
+from reluplan.report.settings import DEFAULT_FIGURES, DEFAULT_TERMINAL, FigureSettings, TerminalSettings
 from reluplan.simulators.validate import ValidationReport
 
-SHOWN_STATES = 20
 
-
-def print_validation(report: ValidationReport, console: Console | None = None) -> None:
+def print_validation(
+    report: ValidationReport, console: Console | None = None, settings: TerminalSettings = DEFAULT_TERMINAL
+) -> None:
     """Rewards, drift and broken constraints of a plan in the true system."""
     console = console or Console(highlight=False, markup=False, soft_wrap=True)
     console.print()
     console.print("In the true system:")
     console.print(_rewards(report))
-    for line in _notes(report):
+    for line in _notes(report, settings.violations):
         console.print(line)
-    console.print(_drift(report))
-    if len(report.drift) > SHOWN_STATES:
-        console.print(f"and {len(report.drift) - SHOWN_STATES} more states (see --json)")
+    console.print(_drift(report, settings.states))
+    if len(report.drift) > settings.states:
+        console.print(f"and {len(report.drift) - settings.states} more states (see --json)")
 
 
 def _rewards(report: ValidationReport) -> str:
@@ -41,7 +41,7 @@ def _rewards(report: ValidationReport) -> str:
     return "\n".join(lines)
 
 
-def _notes(report: ValidationReport) -> Sequence[str]:
+def _notes(report: ValidationReport, shown: int) -> Sequence[str]:
     lines = []
     if report.clipped_steps:
         lines.append(
@@ -51,20 +51,20 @@ def _notes(report: ValidationReport) -> Sequence[str]:
     if report.ended_at is not None:
         lines.append(f"ended    the simulator called the episode over after step {report.ended_at}; run on regardless")
     broken = report.check.broken
-    lines += [f"broken   step {v.step}: {v.constraint} by {v.amount:.3g}" for v in broken[:SHOWN_VIOLATIONS]]
-    if len(broken) > SHOWN_VIOLATIONS:
-        lines.append(f"         and {len(broken) - SHOWN_VIOLATIONS} more (see --json)")
+    lines += [f"broken   step {v.step}: {v.constraint} by {v.amount:.3g}" for v in broken[:shown]]
+    if len(broken) > shown:
+        lines.append(f"         and {len(broken) - shown} more (see --json)")
     if not broken:
         lines.append("kept     every constraint holds")
     return lines
 
 
-def _drift(report: ValidationReport) -> Table:
+def _drift(report: ValidationReport, shown: int) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("drift of", no_wrap=True)
     for heading in ("mean", "largest", "at step"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for drift in report.drift[:SHOWN_STATES]:
+    for drift in report.drift[:shown]:
         table.add_row(drift.state, f"{drift.mean:.3g}", f"{drift.maximum:.3g}", str(drift.step))
     return table
 

@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from reluplan.learning.report import CurvePoint, TrainingReport
-from reluplan.report.figures import DEFAULT_FIGURES, FigureSettings, check_plot, save_figure
+from reluplan.report.figures import check_plot, save_figure
+from reluplan.report.settings import DEFAULT_FIGURES, FigureSettings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -23,18 +23,10 @@ from reluplan.simulators.exploration import action_fractions, check_exploration,
 from reluplan.simulators.limits import ActionLimits, Box
 from reluplan.simulators.open import open_simulator
 from reluplan.simulators.problem_limits import ProblemLimits, problem_limits
+from reluplan.simulators.settings import DEFAULT_COLLECTION, CollectionSettings
 
 Array = NDArray[np.float64]
 OnEpisode = Callable[[int], None]
-
-DEFAULT_STEPS = 100
-"""Steps of an episode where neither the user nor the simulator says."""
-
-RESTARTED_STEPS = 10
-"""Steps of an episode that starts in a chosen state: the more starts, the better they cover the states."""
-
-CHUNK_STEPS = 500
-"""Steps that a process is given at a time: few enough to answer Ctrl-C soon, and worth the sending."""
 
 LEAVES = 1e-6
 """An episode ends where a state passes its bound by this much, relative to max(1, |bound|)."""
@@ -51,6 +43,7 @@ class Collection:
     seed: int
     exploration: str
     problem: Path | None
+    settings: CollectionSettings = DEFAULT_COLLECTION
 
     def __post_init__(self) -> None:
         check_exploration(self.exploration)
@@ -73,6 +66,7 @@ def collect(
     processes: int = 1,
     problem: str | Path | None = None,
     on_episode: OnEpisode | None = None,
+    settings: CollectionSettings = DEFAULT_COLLECTION,
 ) -> Transitions:
     """Transitions of a simulator under exploring actions; the same for the same seed, whatever the processes.
 
@@ -84,9 +78,8 @@ def collect(
 
     With several processes, call it under `if __name__ == "__main__":`, as multiprocessing asks for.
     """
-    work = Collection(
-        simulator, instance, episodes, steps, seed, exploration, None if problem is None else Path(problem)
-    )
+    path = None if problem is None else Path(problem)
+    work = Collection(simulator, instance, episodes, steps, seed, exploration, path, settings)
     return run_collection(Collector(work), processes, on_episode).transitions
 
 
@@ -161,8 +154,10 @@ class Collector:
 
     @property
     def steps(self) -> int:
-        usual = self.simulator.horizon or DEFAULT_STEPS
-        return self.work.steps or (min(usual, RESTARTED_STEPS) if self.work.exploration == "latin" else usual)
+        """Of an episode."""
+        settings = self.work.settings
+        usual = self.simulator.horizon or settings.default_steps
+        return self.work.steps or (min(usual, settings.restarted_steps) if self.work.exploration == "latin" else usual)
 
     def run(self, number: int) -> Episode:
         """The episode of that number; its random numbers are its own."""
@@ -171,7 +166,9 @@ class Collector:
         if self.work.exploration == "latin":
             state = self._starts[number]
             self.simulator.set_state(state)
-        fractions = action_fractions(self.work.exploration, self.steps, len(self._box.lower), rng)
+        fractions = action_fractions(
+            self.work.exploration, self.steps, len(self._box.lower), rng, self.work.settings.exploration
+        )
         rows = list(self._roll(state, fractions, rng))
         widths = (len(state), len(self._box.lower), len(state))
         return Episode(
@@ -200,9 +197,10 @@ class Collector:
             return self.limits.allow(state, action) and self.simulator.allows(action)
 
         default = np.clip(self.simulator.default_action, self._box.lower, self._box.upper)
-        action = ActionLimits(self._box, default, in_problem).spread(fractions, rng)
+        settings = self.work.settings.exploration
+        action = ActionLimits(self._box, default, in_problem, settings).spread(fractions, rng)
         if action is not None and not self.simulator.allows(action):
-            action = ActionLimits(self._box, default, in_both).spread(fractions, rng)
+            action = ActionLimits(self._box, default, in_both, settings).spread(fractions, rng)
         if action is None:
             values = dict(zip(self.simulator.state_names, state.tolist(), strict=True))
             raise InputError(f"{self.work.simulator}: no allowed action was found in the state {values}")
@@ -260,7 +258,7 @@ def _run_in_processes(work: Collection, steps: int, processes: int) -> Generator
     At Ctrl-C nothing more is wanted of them: they are killed, whatever a simulator is doing.
     """
     processes = min(processes, work.episodes)
-    chunk = max(1, min(work.episodes // (8 * processes), CHUNK_STEPS // steps))
+    chunk = max(1, min(work.episodes // (8 * processes), work.settings.chunk_steps // steps))
     pool = ProcessPoolExecutor(processes, get_context("spawn"), _start_worker, (work,))
     try:
         yield from pool.map(_run_in_worker, range(work.episodes), chunksize=chunk)
