@@ -39,8 +39,8 @@ def rows_text(transitions: Transitions) -> str:
 class Tank:
     """The tank that tests plan for, as the true system; level is its only state and pump its only action."""
 
-    state_names = ("level",)
-    action_names = ("pump",)
+    state_names: tuple[str, ...] = ("level",)
+    action_names: tuple[str, ...] = ("pump",)
     state_lower = np.array([0.0])
     state_upper = np.array([10.0])
     action_lower = np.array([0.0])
