@@ -37,6 +37,7 @@ from reluplan.learning.prune import prune_share
 from reluplan.learning.report import CurvePoint
 from reluplan.learning.rollout import roll_out, rollout_errors
 from reluplan.learning.scaling import Scaling, fold
+from reluplan.learning.settings import PolishSettings, RolloutSettings, SplitSettings
 from reluplan.learning.split import split_transitions
 from reluplan.network.relu_network import Layer, ReluNetwork
 from reluplan.problem.file import load_problem, read_variables
@@ -119,6 +120,24 @@ def test_a_wrong_network_section_is_explained(tmp_path: Path, old: str, new: str
 def test_settings_that_make_no_sense_are_refused_by_name(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
         TrainingSettings(**wrong)
+
+
+def test_settings_of_the_parts_are_heeded_and_recorded() -> None:
+    settings = replace(
+        QUICK,
+        epochs=6,
+        polish=4,
+        polishing=PolishSettings(chunk=2),
+        splitting=SplitSettings(fewest_episodes=31),
+        rollouts=RolloutSettings(horizons=(2, 3)),
+    )
+    report = train(TANKS, *NAMES, settings).report
+    assert report.split_by == "blocks"
+    assert [entry.steps for entry in report.rollouts] == [2, 3]
+    assert [point.epoch for point in report.learning.points if point.stage == "polish"] == [2, 4]
+    assert json.loads(report.to_json())["settings"]["rollouts"] == {"horizons": [2, 3]}
+    with pytest.raises(InputError, match=r"360 transitions are too few .* at least 361"):
+        split_transitions(TANKS, 0.1, 0.1, 0, SplitSettings(fewest_rows=361))
 
 
 @given(st.lists(st.integers(1, 40), min_size=5, max_size=30).filter(lambda sizes: sum(sizes) >= 30), SEEDS)

@@ -214,7 +214,8 @@ def _check_problem(problem: Path, section: NetworkSection) -> None:
     from reluplan.network.relu_network import Layer, ReluNetwork
     from reluplan.problem.file import load_problem
 
-    inputs, outputs = len(section.inputs), len(section.outputs)
+    inputs = len(section.inputs)
+    outputs = len(section.outputs)
     load_problem(problem, ReluNetwork(inputs, (), Layer(np.zeros((outputs, inputs)), np.zeros(outputs))))
 
 

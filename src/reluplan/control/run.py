@@ -34,7 +34,9 @@ def control_episodes(
     """
     if episode_count < 1:
         raise InputError(f"the number of episodes must be at least 1, got {episode_count}")
-    problem, episodes, decisions = controller.problem, [], []
+    problem = controller.problem
+    episodes = []
+    decisions = []
     starts = draw_starts(problem, episode_count, seed) if random_starts else [None] * episode_count
     try:
         with interruptible():

@@ -16,7 +16,8 @@ def fit(
     course: Course, settings: TrainingSettings, rng: np.random.Generator, stage: str = "fit", exchange: bool = False
 ) -> None:
     """AdamW, its rate falling as a cosine; ends at the best weights, early if nothing gets better."""
-    net, count = course.net, len(course.inputs)
+    net = course.net
+    count = len(course.inputs)
     size = settings.batch_size or _batch_size(count, settings.fitting)
     optimiser = torch.optim.AdamW(
         net.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True

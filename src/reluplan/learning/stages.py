@@ -39,7 +39,8 @@ def optimise(
     ending: Ending = "finished"
     with _reproducible(settings.threads):
         course = _start(data, settings, box, rng)
-        course.deadline, course.on_progress = deadline, on_progress
+        course.deadline = deadline
+        course.on_progress = on_progress
         try:
             with interruptible():
                 _run(course, settings, rng)
@@ -70,7 +71,8 @@ def _start(
     """A random network whose output layer fits the data as well as it can: no worse than linear dynamics."""
     inputs = torch.from_numpy(data.input_scaling.apply(data.inputs))
     targets = torch.from_numpy(data.target_scaling.apply(data.targets))
-    training, validation = torch.from_numpy(data.split.training), torch.from_numpy(data.split.validation)
+    training = torch.from_numpy(data.split.training)
+    validation = torch.from_numpy(data.split.validation)
     lower, upper = (torch.from_numpy(data.input_scaling.apply(side)) for side in box)
     net = DenseNet.random(inputs.shape[1], settings.hidden, targets.shape[1], settings.dense, rng)
     _ignore_inputs(net, torch.from_numpy(data.input_scaling.constant))

@@ -68,7 +68,8 @@ class ProgressView:
 
     def _is_creeping(self, event: Event) -> bool:
         """Whether nothing but the bound has changed, by little, and a line was told a short while ago."""
-        told, last = self._told, self._last
+        told = self._told
+        last = self._last
         if told is None or last is None or told.bound is None or event.bound is None or last.bound == event.bound:
             return False
         same = (event.stage, event.reward) == (told.stage, told.reward)

@@ -97,7 +97,8 @@ def run_collection(collector: Collector, processes: int, on_episode: OnEpisode |
 
     Ctrl-C ends with the whole episodes so far; it is passed on if they hold no transition.
     """
-    work, simulator = collector.work, collector.simulator
+    work = collector.work
+    simulator = collector.simulator
     if processes < 1:
         raise InputError(f"the number of processes must be at least 1, got {processes}")
     parts: list[Episode] = []
@@ -213,7 +214,8 @@ class Collector:
         return bool((below | above).any())
 
     def _action_box(self) -> Box:
-        simulator, limits = self.simulator, self.limits
+        simulator = self.simulator
+        limits = self.limits
         return Box.of(
             simulator.action_names, limits.action_lower, limits.action_upper, simulator.action_is_discrete, "action"
         )
@@ -221,7 +223,8 @@ class Collector:
     @cached_property
     def _starts(self) -> Array:
         """A Latin hypercube of first states, one per episode."""
-        simulator, limits = self.simulator, self.limits
+        simulator = self.simulator
+        limits = self.limits
         if not simulator.can_set_state:
             raise InputError(
                 f"{self.work.simulator}: this simulator cannot be put into a chosen state, which the exploration "

@@ -31,7 +31,8 @@ class FunctionSimulator:
     can_set_state = True
 
     def __init__(self, spec: str, module: ModuleType, function: Callable[[Array, Array], Any]) -> None:
-        self._spec, self._function = spec, function
+        self._spec = spec
+        self._function = function
         self.state_names, self.state_lower, self.state_upper = _variables(spec, module, "STATES")
         self.action_names, self.action_lower, self.action_upper = _variables(spec, module, "ACTIONS")
         self.state_is_discrete = np.zeros(len(self.state_names), dtype=bool)

@@ -91,7 +91,8 @@ def validate(problem: Problem, trajectory: Trajectory, simulator: Simulator, see
     run.start(trajectory.states[0], seed)
     for action in trajectory.actions:
         run.step(action)
-    states, actions = np.array(run.states), np.array(run.actions)
+    states = np.array(run.states)
+    actions = np.array(run.actions)
     with np.errstate(over="ignore", invalid="ignore"):
         steps = step_vectors(states, actions, trajectory.auxiliaries)
         true = Trajectory(states, actions, trajectory.auxiliaries, problem.reward.evaluate(steps))
