@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from reluplan.data.quality import DataReport
     from reluplan.problem.problem import Variable
     from reluplan.simulators.base import Simulator
-    from reluplan.simulators.collect import Collection, Collector, OnEpisode
+    from reluplan.simulators.collect import OnEpisode
+    from reluplan.simulators.collector import Collection, Collector
 
 
 @app.command(
@@ -54,7 +55,7 @@ def collect(
     """Collect transitions from a simulator with exploring actions."""
     began = time.monotonic()
     from reluplan.data.formats import check_data_ending
-    from reluplan.simulators.collect import Collection
+    from reluplan.simulators.collector import Collection
 
     check_data_ending(out)
     check_writable(out.parent)
@@ -66,7 +67,8 @@ def collect(
 def _collect(work: Collection, out: Path, processes: int | None, quiet: bool, as_json: bool, began: float) -> None:
     from reluplan.data.quality import data_report
     from reluplan.data.write import write_transitions
-    from reluplan.simulators.collect import Collector, run_collection
+    from reluplan.simulators.collect import run_collection
+    from reluplan.simulators.collector import Collector
 
     collector = Collector(work)
     workers = processes if processes is not None else _worthwhile(collector)
