@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.control import Controller, ControlReport, run_episode
-from reluplan.control.ordered import OrderedSimulator
 from reluplan.problem.problem import Problem
 from reluplan.simulators import open_simulator
+from reluplan.simulators.ordered import OrderedSimulator
 
 Array = NDArray[np.float64]
 EXAMPLES = Path(__file__).parents[1] / "examples"

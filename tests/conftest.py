@@ -16,6 +16,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from command_line import Command, Outcome, exit_code, write
+from shared_data import published_folder
+from systems import HARD, HARD_NETWORK, PLANT, PLANT_NETWORK, TANK
+
 settings.register_profile("fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
@@ -38,10 +42,35 @@ def hearing_ctrl_c() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def published_instances() -> Path:
     """The folder of the published HD-MILP-Plan instances, which lies beside the repository where it is available."""
-    beside = Path(__file__).parents[2] / "shared" / "hd-milp-plan"
-    folder = Path(os.environ.get("RELUPLAN_HD_MILP_PLAN", beside))
-    if not folder.is_dir():
-        pytest.skip(
-            f"the published HD-MILP-Plan instances are not at {folder}; set RELUPLAN_HD_MILP_PLAN to their folder"
-        )
-    return folder
+    return published_folder()
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """The command line inside this process."""
+
+    def run(*arguments: object) -> Outcome:
+        capsys.readouterr()
+        return Outcome(exit_code(monkeypatch, *arguments), *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def tank(tmp_path: Path) -> Path:
+    """A problem file with a known optimum."""
+    return write(tmp_path, TANK)
+
+
+@pytest.fixture
+def plant(tmp_path: Path) -> Path:
+    """A problem file with a small network beside it."""
+    PLANT_NETWORK.save(tmp_path / "network.onnx")
+    return write(tmp_path, PLANT, "plant.toml")
+
+
+@pytest.fixture
+def hard(tmp_path: Path) -> Path:
+    """A problem file that keeps every method busy for longer than a test."""
+    HARD_NETWORK.save(tmp_path / "hard.onnx")
+    return write(tmp_path, HARD, "hard.toml")

@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,156 +22,11 @@ import pytest
 from onnx import numpy_helper
 from rich.console import Console
 
-from random_problems import random_network
-from reluplan.cli import main
+from command_line import BUFFERED, Command, Outcome, assert_honest, launch, result_of, write
 from reluplan.planning.run import Clock, Event
-from reluplan.problem.check import check
-from reluplan.problem.plan_file import read_plan
 from reluplan.problem.problem import Problem
-from reluplan.problem.rollout import simulate
 from reluplan.report.progress import ProgressView
-
-RESULT_KEYS = {
-    "status", "reward", "bound", "absolute_gap", "gap", "max_violation", "horizon", "method", "solver", "seconds",
-    "gap_target", "stages", "nodes", "history", "seed", "versions", "problem",
-    "bound_margin", "tie_distance", "interrupted", "notes",
-}  # fmt: skip
-STAGES = {"bounds", "potentials", "search", "milp"}
-
-TANK = """
-name = "tank"
-horizon = 4
-reward = "-abs(level' - 5) - 0.1*pump"
-constraints = ["pump <= level + 1"]
-[state."level"]
-bounds = [0, 10]
-initial = 2
-[action."pump"]
-bounds = [0, 3]
-[transition]
-"level" = "max(level - 1, 0) + pump"
-"""
-TANK_OPTIMUM = -1.7  # 3, 2, 1, 1: as fast as the pump allows to level 5, then what flows out
-
-PLANT = """
-horizon = 3
-reward = "7 - abs(speed' - 1) + max(height', -speed) - 0.1*push"
-constraints = ["push + pull <= 1.5"]
-goal = ["height >= -3"]
-[network]
-file = "network.onnx"
-inputs = ["push", "pull", "height", "speed"]
-outputs = ["speed", "height"]
-[state."height"]
-bounds = [-5, 5]
-initial = 0.5
-[state."speed"]
-bounds = [-5, 5]
-initial = [-1, 1]
-[action."push"]
-bounds = [-1, 1]
-[action."pull"]
-kind = "integer"
-bounds = [-1, 1]
-"""
-PLANT_NETWORK = random_network(np.random.default_rng(5), 4, [3, 3], 2)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a command has left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Outcome]
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """The command line inside this process."""
-
-    def run(*arguments: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["reluplan", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            main()
-        assert isinstance(stop.value.code, int)
-        return Outcome(stop.value.code, *capsys.readouterr())
-
-    return run
-
-
-def launch(*arguments: object) -> Outcome:
-    """The command line as a program, with no terminal anywhere."""
-    line = [sys.executable, "-m", "reluplan", *map(str, arguments)]
-    done = subprocess.run(line, capture_output=True, encoding="utf-8", stdin=subprocess.DEVNULL, timeout=120)
-    return Outcome(done.returncode, done.stdout, done.stderr)
-
-
-BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-"""Output that waits in a buffer until the end is the usual case, and the harder one."""
-
-
-def write(folder: Path, text: str, name: str = "problem.toml") -> Path:
-    path = folder / name
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-@pytest.fixture
-def tank(tmp_path: Path) -> Path:
-    return write(tmp_path, TANK)
-
-
-@pytest.fixture
-def plant(tmp_path: Path) -> Path:
-    PLANT_NETWORK.save(tmp_path / "network.onnx")
-    return write(tmp_path, PLANT, "plant.toml")
-
-
-def result_of(folder: Path) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    assert set(result) == RESULT_KEYS
-    assert set(result["stages"]) >= STAGES
-    assert set(result["nodes"]) == {"open", "closed"}
-    assert all(set(entry) == {"seconds", "reward", "bound", "nodes"} for entry in result["history"])
-    return result
-
-
-def assert_honest(problem: Path, folder: Path, code: int) -> dict[str, Any]:
-    """Status, exit code, files and numbers fit together, and the plan is worth what the result says."""
-    result = result_of(folder)
-    status, reward, bound = result["status"], result["reward"], result["bound"]
-    assert code == {"optimal": 0, "feasible": 0, "infeasible": 2, "no_plan": 3}[status]
-    assert (folder / "log.txt").is_file()
-    if reward is None:
-        assert status in ("infeasible", "no_plan")
-        assert not (folder / "plan.csv").exists()
-        assert result["gap"] is result["absolute_gap"] is result["max_violation"] is None
-        return result
-    loaded = Problem.load(problem).with_horizon(result["horizon"])
-    stored = read_plan(loaded, folder)
-    trajectory = simulate(loaded, stored.initial_state, stored.actions, stored.auxiliaries)
-    report = check(loaded, trajectory)
-    assert report.ok
-    assert trajectory.total_reward == reward
-    assert stored.rewards is not None
-    assert stored.states is not None
-    np.testing.assert_array_equal(stored.states, trajectory.states)
-    np.testing.assert_array_equal(stored.rewards, trajectory.rewards)
-    assert result["max_violation"] == report.max_violation
-    if bound is None:
-        assert status == "feasible"
-        return result
-    assert bound >= reward
-    assert result["absolute_gap"] == bound - reward
-    assert result["gap"] == result["absolute_gap"] / max(1.0, abs(reward))
-    assert (status == "optimal") == (result["gap"] <= 1e-4)
-    return result
-
+from systems import PLANT, PLANT_NETWORK, TANK, TANK_OPTIMUM
 
 # Plans
 
@@ -260,31 +114,10 @@ def test_what_no_plan_satisfies_is_proven_infeasible(
 # Early ends
 
 
-HARD = """
-horizon = 10
-reward = "-position' + abs(speed') + abs(load')"
-[network]
-file = "hard.onnx"
-inputs = ["position", "speed", "load", "push", "turn"]
-outputs = ["position", "speed", "load"]
-[state]
-position = {bounds = [-3, 3], initial = 0}
-speed = {bounds = [-3, 3], initial = 0}
-load = {bounds = [-3, 3], initial = 0}
-[action]
-push = {bounds = [-1, 1]}
-turn = {bounds = [-1, 1]}
-"""
 ANY_SIGNAL = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from reluplan.cli import main; main()"
 )
 """A test run in the background of a script ignores SIGINT, and so would every program that it starts."""
-
-
-@pytest.fixture
-def hard(tmp_path: Path) -> Path:
-    random_network(np.random.default_rng(1), 5, [40, 40], 3).save(tmp_path / "hard.onnx")
-    return write(tmp_path, HARD, "hard.toml")
 
 
 @contextmanager

@@ -9,15 +9,15 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from reluplan.cli import main
+from command_line import exit_code as run
 from reluplan.data import names, read_transitions
 from reluplan.simulators.collect import collect
-from test_validate import PROBLEM, RDDL, SYSTEM
+from shared_data import ROOT
+from systems import DRAINING, DRAINING_RDDL, DRAINING_SYSTEM
 
 SIMULATION_KEYS = {
     "ok", "horizon", "model_reward", "true_reward", "simulator_reward", "drift", "max_violation", "violations",
@@ -36,18 +36,11 @@ COLLECT_KEYS = {
 }
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> int:
-    monkeypatch.setattr(sys, "argv", ["reluplan", *map(str, arguments)])
-    with pytest.raises(SystemExit) as stop:
-        main()
-    return int(stop.value.code or 0)
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "problem.toml").write_text(PROBLEM)
-    (tmp_path / "system.py").write_text(SYSTEM)
-    (tmp_path / "tanks.rddl").write_text(RDDL)
+    (tmp_path / "problem.toml").write_text(DRAINING)
+    (tmp_path / "system.py").write_text(DRAINING_SYSTEM)
+    (tmp_path / "tanks.rddl").write_text(DRAINING_RDDL)
     (tmp_path / "plan.csv").write_text("step,high,low,flow\n1,6,3,4\n2,3,5,3\n3,1,6,1\n4,1,5,1\n5,1,4,\n")
     return tmp_path
 
@@ -199,7 +192,7 @@ def test_what_the_documentation_shows_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """The table, the reading of it, and the simulator of docs/data.md."""
-    text = (Path(__file__).parents[1] / "docs" / "data.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     table = re.search(r"((?:    [\w\[\],.]+\n){6})", text)
     assert table is not None

@@ -10,12 +10,12 @@ import numpy as np
 import pyRDDLGym
 import pytest
 
-from reluplan.cli import main
+from command_line import exit_code
 from reluplan.control import Controller
 from reluplan.control.rddl_agent import ControllerAgent
 from reluplan.problem.problem import Problem
+from shared_data import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
 RESERVOIR = EXAMPLES / "reservoir"
 PROBLEM = RESERVOIR / "reservoir_3" / "problem.toml"
 SIMULATOR = ["--simulator", str(RESERVOIR / "domain.rddl"), "--instance", "instance_3.rddl"]
@@ -23,10 +23,7 @@ SHORT = ["--lookahead", "1", "--steps", "2", "--time-limit-per-step", "60", "--m
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> int:
-    monkeypatch.setattr("sys.argv", ["reluplan", "control", *map(str, arguments)])
-    with pytest.raises(SystemExit) as stop:
-        main()
-    return int(stop.value.code or 0)
+    return exit_code(monkeypatch, "control", *arguments)
 
 
 def test_a_controlled_episode_is_reported_and_written(

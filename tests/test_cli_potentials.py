@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from test_cli import Command, command, launch, plant, tank
-
-__all__ = ["command", "plant", "tank"]
+from command_line import Command, launch
 
 
 def test_potentials_strengthen_a_plan(command: Command, plant: Path, tmp_path: Path) -> None:

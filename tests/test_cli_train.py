@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from command_line import Command, launch
 from reluplan.cli.train import repeat_option
 from reluplan.data import write_transitions
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.problem.problem import Problem
-from test_cli import Command, command, launch
-from test_training import PROBLEM, tanks
-
-__all__ = ["command"]
+from shared_data import ROOT
+from systems import CASCADE, cascade_data
 
 QUICK = ("--hidden", 4, "--epochs", 5, "--polish", 20)
 
@@ -32,8 +31,8 @@ QUICK = ("--hidden", 4, "--epochs", 5, "--polish", 20)
 def problem(tmp_path: Path) -> Path:
     """A problem whose network does not exist yet, and data.csv beside it."""
     path = tmp_path / "problem.toml"
-    path.write_text(PROBLEM)
-    write_transitions(tanks(), tmp_path / "data.csv")
+    path.write_text(CASCADE)
+    write_transitions(cascade_data(), tmp_path / "data.csv")
     return path
 
 
@@ -65,7 +64,7 @@ def test_from_a_csv_file_to_a_plan(command: Command, problem: Path, data: Path, 
 
 
 def test_the_readme_leads_from_a_spreadsheet_to_a_plan(command: Command, tmp_path: Path) -> None:
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     block = re.search(r"```toml\n(.*?)```", readme, re.DOTALL)
     assert block is not None
     (tmp_path / "problem.toml").write_text(textwrap.dedent(block[1]).replace("horizon = 24", "horizon = 4"))
@@ -105,7 +104,7 @@ def test_files_go_where_they_are_sent(command: Command, problem: Path, data: Pat
     printed = json.loads(done.out)
     assert printed["network"] == str(files[0])
     assert printed["states"] == report_of(files[1])["states"]
-    assert sum(printed["rows"].values()) == 2 * len(tanks())
+    assert sum(printed["rows"].values()) == 2 * len(cascade_data())
     assert files[2].read_bytes().startswith(b"\x89PNG")
     assert not (tmp_path / "learned").exists()
 
@@ -147,7 +146,7 @@ def test_mistakes_are_explained_and_nothing_is_written(
     command: Command, problem: Path, data: Path, old: str, new: str, line: list[str], message: str
 ) -> None:
     if old:
-        problem.write_text(PROBLEM.replace(old, new))
+        problem.write_text(CASCADE.replace(old, new))
     before = sorted(problem.parent.iterdir())
     text = problem.read_text()
     done = command("train", data, "--problem", problem, *QUICK, *(part.format(problem=problem) for part in line))
@@ -207,7 +206,7 @@ def test_a_problem_without_a_network_has_nothing_to_learn(command: Command, tmp_
 
 
 def test_too_few_rows_are_refused(command: Command, problem: Path, tmp_path: Path) -> None:
-    write_transitions(tanks(5, 4), tmp_path / "few.csv")
+    write_transitions(cascade_data(5, 4), tmp_path / "few.csv")
     done = command("train", tmp_path / "few.csv", "--problem", problem, *QUICK)
     assert done.code == 4
     assert "20 transitions are too few" in done.err

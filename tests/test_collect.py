@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from reluplan.data import Transitions
 from reluplan.errors import InputError
 from reluplan.simulators.collect import collect
+from reluplan.simulators.settings import CollectionSettings
+from shared_data import EXAMPLES
 
 SYSTEM = """
 STATES = {"level[a]": (0, 10), "level[b]": (0, 50)}
@@ -141,7 +143,7 @@ def test_rddl_preconditions_hold_and_noise_follows_the_seed() -> None:
 
 
 def test_the_reservoir_example_releases_no_more_than_there_is() -> None:
-    folder = Path(__file__).parents[1] / "examples" / "reservoir"
+    folder = EXAMPLES / "reservoir"
     data = collect(str(folder / "domain.rddl"), "instance_3.rddl", episodes=8, steps=5, exploration="latin")
     assert (data.actions <= data.states).all()
     shares = (data.actions / data.states).ravel()
@@ -188,3 +190,13 @@ def test_what_cannot_be_collected_is_bad_input(system: str, problem: Path, tmp_p
     problem.write_text(PROBLEM.replace("flow[a] <= level[a]", "flow[a] >= level[a] + 100"))
     with pytest.raises(InputError, match="no allowed action was found in the state"):
         collect(system, problem=problem)
+
+
+def test_settings_decide_how_long_episodes_last(system: str) -> None:
+    path, _, _ = system.rpartition(":")
+    Path(path).write_text(SYSTEM.replace("HORIZON = 12", "") + "\ndef calm(state, action):\n    return state\n")
+    short = CollectionSettings(default_steps=7, restarted_steps=2)
+    assert len(collect(f"{path}:calm", episodes=1)) == 100
+    assert len(collect(f"{path}:calm", episodes=1, settings=short)) == 7
+    assert len(collect(f"{path}:calm", episodes=3, exploration="latin")) == 30
+    assert len(collect(f"{path}:calm", episodes=3, exploration="latin", settings=short)) == 6

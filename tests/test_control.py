@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from reluplan.control import Controller, ControlReport, run_episode
 from reluplan.control.observe import observed_state
-from reluplan.control.ordered import OrderedSimulator
 from reluplan.control.run import control_episodes, draw_starts
 from reluplan.control.shift import shifted_plan
 from reluplan.control.step_plan import PlanningOptions, plan_step
@@ -24,8 +23,9 @@ from reluplan.problem.check import check
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import simulate
 from reluplan.simulators import open_simulator
+from reluplan.simulators.ordered import OrderedSimulator
+from shared_data import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
 RESERVOIR = OrderedSimulator(
     open_simulator(str(EXAMPLES / "reservoir" / "domain.rddl"), "instance_3.rddl"),
     Problem.load(EXAMPLES / "reservoir" / "reservoir_3" / "problem.toml"),
@@ -181,8 +181,10 @@ def test_the_simulators_order_of_names_does_not_matter(tanks: Problem) -> None:
     simulator = system(tanks, "exact")
     assert simulator.reset().tolist() == [2.0, 0.0]  # upper, lower: the simulator has them the other way round
     action = np.array([3.0, 1.0])  # pump, drain
-    after, reward, over = simulator.step(action)
+    after, paid, over = simulator.step(action)
     assert after == pytest.approx(tanks.next_states(np.array([2.0, 0.0, *action])))
+    assert np.isnan(paid)
+    reward = simulator.problem_reward(tanks.initial_lower, action, after)
     assert reward == pytest.approx(simulate(tanks, tanks.initial_lower, action[None]).total_reward)
     assert not over
 
@@ -207,6 +209,7 @@ def test_the_allowed_action_is_as_near_as_can_be(flow: float, level: float) -> N
     RESERVOIR.reset(0, np.array([level, 50.0, 50.0]))
     wanted = np.array([flow, 0.0, 0.0])
     action = RESERVOIR.allowed(wanted)
+    assert action is not None
     assert action[0] == pytest.approx(min(flow, level), abs=1e-9)
     if flow <= level:
         assert action.tolist() == wanted.tolist()

@@ -5,11 +5,10 @@ from __future__ import annotations
 import doctest
 import importlib
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from shared_data import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +24,13 @@ def test_the_python_example_of_the_readme_runs(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.startswith("optimal\n")
 
 
-@pytest.mark.parametrize("module", ["network", "problem", "planner", "piecewise", "expression"])
+def modules_with_examples() -> list[str]:
+    """The modules whose docstrings show how they are used."""
+    source = ROOT / "src"
+    files = [path for path in sorted(source.rglob("*.py")) if ">>> " in path.read_text(encoding="utf-8")]
+    return [".".join(path.relative_to(source).with_suffix("").parts) for path in files]
+
+
+@pytest.mark.parametrize("module", modules_with_examples())
 def test_the_examples_of_docstrings_run(module: str) -> None:
-    assert doctest.testmod(importlib.import_module(f"reluplan.{module}")).failed == 0
+    assert doctest.testmod(importlib.import_module(module)).failed == 0

@@ -21,9 +21,9 @@ from reluplan.problem.rollout import simulate
 from reluplan.simulators import Simulator, open_simulator
 from reluplan.simulators.collect import collect
 from reluplan.simulators.validate import validate
+from shared_data import EXAMPLES
 
 Array = NDArray[np.float64]
-EXAMPLES = Path(__file__).parents[1] / "examples"
 
 ADJACENT = {3: ["12", "13", "23"], 6: ["12", "14", "23", "25", "36", "45", "56"]}
 OUTSIDE = {3: "12", 6: "1346"}

@@ -23,13 +23,12 @@ from fuzz.planner import Config
 from fuzz.problem import PROBLEM_FILE, read_problem
 from fuzz.simulate import Machine, Plan
 from fuzz.trial import Case, answer
-
-FOLDER = Path(__file__).parent / "regressions"
+from shared_data import REGRESSIONS
 
 
 def calls() -> list[tuple[str, int]]:
     found = []
-    for path in sorted(FOLDER.glob("*/expected.json")):
+    for path in sorted(REGRESSIONS.glob("*/expected.json")):
         runs = json.loads(path.read_text(encoding="utf-8"))["runs"]
         found += [(path.parent.name, number) for number in range(len(runs))]
     return found
@@ -37,7 +36,7 @@ def calls() -> list[tuple[str, int]]:
 
 @pytest.mark.parametrize(("name", "number"), calls())
 def test_the_answer_is_right(name: str, number: int) -> None:
-    folder = FOLDER / name
+    folder = REGRESSIONS / name
     expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
     case = _case(folder, expected, Config(**expected["runs"][number]))
     machine = Machine(case.problem)
@@ -50,7 +49,9 @@ def test_the_answer_is_right(name: str, number: int) -> None:
     assert outcome.status in expected["statuses"], outcome
 
 
-@pytest.mark.parametrize("folder", sorted(path.parent for path in FOLDER.glob("*/expected.json")), ids=lambda f: f.name)
+@pytest.mark.parametrize(
+    "folder", sorted(path.parent for path in REGRESSIONS.glob("*/expected.json")), ids=lambda f: f.name
+)
 def test_the_known_plan_is_strictly_feasible(folder: Path) -> None:
     expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
     if expected["plan"] is not None:

@@ -10,7 +10,6 @@ import io
 import json
 import pickle
 import struct
-import sys
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -23,7 +22,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from reluplan.cli import main
+from command_line import Command, exit_code
 from reluplan.data import Transitions, read_transitions, write_transitions
 from reluplan.data.columns import find_columns
 from reluplan.data.names import plain_name
@@ -35,20 +34,8 @@ from reluplan.problem.expression import SHOWN_VALUE
 from reluplan.problem.plan_file import plan_csv, read_plan
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import simulate
+from systems import TANK
 
-TANK = """
-name = "tank"
-horizon = 4
-reward = "-abs(level' - 5) - 0.1*pump"
-constraints = ["pump <= level + 1"]
-[state."level"]
-bounds = [0, 10]
-initial = 2
-[action."pump"]
-bounds = [0, 3]
-[transition]
-"level" = "max(level - 1, 0) + pump"
-"""
 REWARD = "-abs(level' - 5) - 0.1*pump"
 LEARNED = TANK.partition("[transition]")[0] + (
     '[network]\nfile = "network.onnx"\ninputs = ["level", "pump"]\noutputs = ["level"]\n'
@@ -63,21 +50,17 @@ Run = Callable[..., str]
 
 
 @pytest.fixture
-def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def refused(command: Command) -> Run:
     """Runs a command that must end with exit code 4; returns what it says."""
 
     def run(*arguments: object) -> str:
-        monkeypatch.setattr(sys, "argv", ["reluplan", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            main()
-        said = capsys.readouterr().err
-        assert stop.value.code == 4, said[:LONGEST_MESSAGE]
-        assert said.startswith("reluplan: ")
-        assert "Traceback" not in said
-        assert "Warning" not in said
-        assert len(said) <= LONGEST_MESSAGE
-        return said
+        done = command(*arguments)
+        assert done.code == 4, done.err[:LONGEST_MESSAGE]
+        assert done.err.startswith("reluplan: ")
+        assert "Traceback" not in done.err
+        assert "Warning" not in done.err
+        assert len(done.err) <= LONGEST_MESSAGE
+        return done.err
 
     return run
 
@@ -689,9 +672,7 @@ def test_simulators(case: str, refused: Run, tmp_path: Path) -> None:
 def test_the_help_says_that_simulators_run(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["reluplan", command, "--help"])
-    with pytest.raises(SystemExit):
-        main()
+    exit_code(monkeypatch, command, "--help")
     assert "they run with your rights" in " ".join(capsys.readouterr().out.split())
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import pickle
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,6 +34,7 @@ from reluplan.potentials.subproblem import Subproblem
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
 from reluplan.tightening.propagation import nothing_left
+from shared_data import bugs_folder
 
 
 def rounded_problem() -> Problem:
@@ -46,13 +46,6 @@ def rounded_problem() -> Problem:
     distance = PiecewiseLinear(np.array([0.0, 0.0, 0.0, 0.0, 1.0, -1.0]), -0.5)
     reward = -PiecewiseLinear.maximum([distance, -distance])
     return Problem("rounded", 1, states, actions, (), np.zeros(2), np.zeros(2), network, reward)
-
-
-def bugs_folder(name: str) -> Path:
-    folder = Path(__file__).parents[2] / "shared" / "bugs" / name
-    if not folder.is_dir():
-        pytest.skip(f"the collection of problems with wrong answers is not at {folder}")
-    return folder
 
 
 @pytest.mark.parametrize("interval_count", [1, 2])

@@ -13,57 +13,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from random_problems import random_network
 from reluplan import Problem, plan
 from reluplan.errors import OutputError
-from reluplan.interrupts import Hold, held, interruptible, keeping_results
+from reluplan.interrupts import Hold, handling_signals, held, interruptible
 from reluplan.problem.plan_file import read_plan
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-
-TANK = """
-name = "tank"
-horizon = 4
-reward = "-abs(level' - 5) - 0.1*pump"
-[state."level"]
-bounds = [0, 10]
-initial = 2
-[action."pump"]
-bounds = [0, 3]
-[transition]
-"level" = "max(level - 1, 0) + pump"
-"""
-HARD = """
-horizon = 10
-reward = "-position' + abs(speed') + abs(load')"
-[network]
-file = "hard.onnx"
-inputs = ["position", "speed", "load", "push", "turn"]
-outputs = ["position", "speed", "load"]
-[state]
-position = {bounds = [-3, 3], initial = 0}
-speed = {bounds = [-3, 3], initial = 0}
-load = {bounds = [-3, 3], initial = 0}
-[action]
-push = {bounds = [-1, 1]}
-turn = {bounds = [-1, 1]}
-"""
-
-
-@pytest.fixture
-def tank(tmp_path: Path) -> Path:
-    (tmp_path / "tank.toml").write_text(TANK)
-    return tmp_path / "tank.toml"
-
-
-@pytest.fixture
-def hard(tmp_path: Path) -> Path:
-    random_network(np.random.default_rng(1), 5, [40, 40], 3).save(tmp_path / "hard.onnx")
-    (tmp_path / "hard.toml").write_text(HARD)
-    return tmp_path / "hard.toml"
 
 
 def start(*arguments: object, **options: Any) -> subprocess.Popen[str]:
@@ -82,7 +39,7 @@ def finish(*arguments: object, **options: Any) -> subprocess.CompletedProcess[st
 
 def test_a_signal_waits_until_it_can_be_caught() -> None:
     caught = 0
-    with keeping_results():
+    with handling_signals():
         signal.raise_signal(signal.SIGINT)
         for _ in range(2):
             try:
@@ -98,19 +55,19 @@ def test_a_signal_waits_until_it_can_be_caught() -> None:
 
 
 def test_a_second_signal_is_not_raised_while_the_first_is_answered() -> None:
-    with keeping_results() as keeper, interruptible():
+    with handling_signals() as handler, interruptible():
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
         for _ in range(10):
             signal.raise_signal(signal.SIGINT)
-        assert keeper.raised_at is not None
-        keeper.raised_at -= 60.0  # a minute later it seems that the first was swallowed
+        assert handler.raised_at is not None
+        handler.raised_at -= 60.0  # a minute later it seems that the first was swallowed
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
 
 
 def test_signals_that_are_held_back_are_noted() -> None:
-    with keeping_results(), interruptible():
+    with handling_signals(), interruptible():
         with held() as hold:
             assert hold == Hold(False)
             signal.raise_signal(signal.SIGINT)
@@ -121,16 +78,16 @@ def test_signals_that_are_held_back_are_noted() -> None:
 
 
 def test_showing_can_be_interrupted_a_while_after_the_files_are_written() -> None:
-    with keeping_results() as keeper:
-        keeper.written()
+    with handling_signals() as handler:
+        handler.files_written()
         signal.raise_signal(signal.SIGINT)
-        assert keeper.written_at is not None
-        keeper.written_at -= 60.0
+        assert handler.written_at is not None
+        handler.written_at -= 60.0
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
 
 
-def test_without_a_keeper_nothing_changes() -> None:
+def test_without_a_handler_nothing_changes() -> None:
     with pytest.raises(KeyboardInterrupt), interruptible(), held():
         signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -139,7 +96,7 @@ def test_without_a_keeper_nothing_changes() -> None:
 def test_signals_that_we_were_told_to_ignore_stay_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with keeping_results(), interruptible():
+        with handling_signals(), interruptible():
             signal.raise_signal(signal.SIGINT)
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:

@@ -26,6 +26,7 @@ from reluplan.optimisation.workers.isolated import IsolatedSolver
 from reluplan.optimisation.workers.pool import Job, WorkerPool
 from reluplan.optimisation.workers.supervisor import Supervisor
 from reluplan.optimisation.workers.worker import Signal
+from shared_data import TESTS
 
 Child = subprocess.Popen[bytes]
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
@@ -147,7 +148,7 @@ def test_forks_and_threads_have_children_of_their_own(tmp_path: Path) -> None:
     """A forked process must neither use nor end its parent's idle child; threads at once each get their own."""
     script = tmp_path / "script.py"
     script.write_text(_FORKING_SCRIPT)
-    command = [sys.executable, str(script), str(Path(__file__).parent)]
+    command = [sys.executable, str(script), str(TESTS)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout.split()) == (0, ["forked", "parent", "threads"]), done.stderr
 
@@ -369,7 +370,7 @@ def test_script_without_main_guard_and_orphans(tmp_path: Path) -> None:
     """The script has no __main__ guard, and dies in the middle of a solve: its child must follow."""
     script = tmp_path / "script.py"
     script.write_text(_ORPHANING_SCRIPT)
-    command = [sys.executable, str(script), str(Path(__file__).parent)]
+    command = [sys.executable, str(script), str(TESTS)]
     parent = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60, check=False)
     assert parent.returncode == -signal.SIGKILL
     child = int(parent.stdout)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,8 +26,8 @@ from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import WIDE, Variable
 from reluplan.problem.rollout import Trajectory, rollout
+from shared_data import bugs_folder
 
-BUGS = Path(__file__).resolve().parents[2] / "shared" / "bugs"
 Array = NDArray[np.float64]
 seeds = st.integers(0, 100_000)
 
@@ -155,10 +154,8 @@ def test_integers_of_wide_range_have_no_bound_below_a_plan(seed: int) -> None:
 
 @pytest.mark.parametrize("name", ["bad0", "bad1", "bad3", "badh310", "badm106"])
 def test_problems_with_wrong_bounds_are_bounded_by_every_solver(name: str) -> None:
-    if not BUGS.exists():
-        pytest.skip("the collection of problems with wrong answers is not beside this checkout")
     best = {"bad0": 0.06729120781, "bad1": 0.74967296, "bad3": 0.36074754, "badh310": 1.00749717, "badm106": 0.03078582}
-    problem = Problem.load(BUGS / "wide-integers" / name / "problem.toml")
+    problem = Problem.load(bugs_folder("wide-integers") / name / "problem.toml")
     for solver in SOLVER_NAMES:
         result = plan(problem, method="base", solver=solver, gap=1e-6, time_limit=10.0, threads=1)
         assert result.bound is not None

@@ -5,15 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from command_line import Command
 from reluplan import Problem, plan
-from reluplan.cli import main
 
 TANKS = """
 name = "tanks"
@@ -33,14 +32,10 @@ Rows = list[dict[str, str]]
 
 
 @pytest.fixture
-def check(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Check:
+def check(command: Command) -> Check:
     def run(*arguments: object) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["reluplan", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            main()
-        assert isinstance(stop.value.code, int)
-        return stop.value.code, "".join(capsys.readouterr())
+        done = command(*arguments)
+        return done.code, done.out + done.err
 
     return run
 

@@ -23,7 +23,7 @@ from reluplan.potentials.settings import PotentialSettings
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem
-from test_infeasible_claims import bugs_folder
+from shared_data import bugs_folder
 from test_potentials import assert_valid, feasible_patterns, jumping_problem, small_problem
 
 SETTINGS = PotentialSettings(2, samples=300)

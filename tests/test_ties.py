@@ -16,6 +16,7 @@ from reluplan import Problem, plan, simulate
 from reluplan.bounds.reachability import rounded_box
 from reluplan.planning.result import PlanResult
 from reluplan.problem.check import check
+from shared_data import EXAMPLES
 
 METHODS = ("auto", "base", "potentials")
 KINDS = {"integer": "[-5, 5]", "boolean": "[0, 1]"}
@@ -113,5 +114,5 @@ def test_boxes_of_rounded_predictions_contain_all_that_keep_off_the_ties(
     assert above[0] - below[0] <= width + 1.0 + 1e-5
 
 
-INTEGER = Problem.load(Path(__file__).resolve().parents[1] / "examples" / "tanks" / "problem.toml")
+INTEGER = Problem.load(EXAMPLES / "tanks" / "problem.toml")
 INTEGER = replace(INTEGER, states=(replace(INTEGER.states[0], kind="integer"),))

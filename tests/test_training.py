@@ -37,34 +37,19 @@ from reluplan.learning.prune import prune_share
 from reluplan.learning.report import CurvePoint
 from reluplan.learning.rollout import roll_out, rollout_errors
 from reluplan.learning.scaling import Scaling, fold
+from reluplan.learning.settings import PolishSettings, RolloutSettings, SplitSettings
 from reluplan.learning.split import split_transitions
 from reluplan.network.relu_network import Layer, ReluNetwork
 from reluplan.problem.file import load_problem, read_variables
 from reluplan.problem.problem import Variable
+from systems import CASCADE, cascade_data
 
 Array = NDArray[np.float64]
 QUICK = TrainingSettings(hidden=(6,), epochs=30, polish=60)
 SEEDS = st.integers(0, 2**31 - 1)
 
 
-def tanks(episodes: int = 30, steps: int = 12, seed: int = 0) -> Transitions:
-    """Two tanks with floors and an overflow: piecewise linear, with a different unit for each state."""
-    rng = np.random.default_rng(seed)
-    level = rng.uniform([0.0, 0.0], [10.0, 2000.0], (episodes, 2))
-    parts: list[list[Array]] = [[], [], []]
-    for _ in range(steps):
-        pump = rng.uniform(0.0, 3.0, (episodes, 1))
-        upper = np.maximum(level[:, :1] - 1.0, 0.0) + pump
-        after = np.hstack([np.minimum(upper, 10.0), 0.9 * level[:, 1:] + 40.0 * np.maximum(upper - 8.0, 0.0)])
-        for part, values in zip(parts, (level, pump, after), strict=True):
-            part.append(values)
-        level = after
-    states, actions, after = (np.stack(part, axis=1).reshape(episodes * steps, -1) for part in parts)
-    episode, step = np.repeat(np.arange(episodes), steps), np.tile(np.arange(steps), episodes)
-    return Transitions(("upper", "lower"), ("pump",), episode, step, states, actions, after)
-
-
-TANKS = tanks()
+TANKS = cascade_data()
 NAMES = (["pump", "upper", "lower"], ["lower", "upper"])
 BOUNDS = (
     Variable("upper", lower=0, upper=10),
@@ -80,27 +65,9 @@ def network_inputs(data: Transitions) -> Array:
 # Variables of a problem file
 
 
-PROBLEM = """
-horizon = 3
-reward = "-abs(upper' - 5)"
-constraints = ["pump <= upper"]
-[network]
-file = "learned/network.onnx"
-inputs = ["pump", "upper", "lower"]
-outputs = ["lower", "upper"]
-predicts = "delta"
-[state."upper"]
-bounds = [0, 10]
-[state."lower"]
-bounds = [0, 2000]
-[action."pump"]
-bounds = [0, 3]
-"""
-
-
 def test_variables_are_read_before_there_is_a_network(tmp_path: Path) -> None:
     path = tmp_path / "problem.toml"
-    path.write_text(PROBLEM)
+    path.write_text(CASCADE)
     table = read_variables(path)
     assert [(v.name, v.lower, v.upper) for v in table.states] == [("upper", 0, 10), ("lower", 0, 2000)]
     assert [v.name for v in table.actions] == ["pump"]
@@ -115,7 +82,7 @@ def test_variables_are_read_before_there_is_a_network(tmp_path: Path) -> None:
 
 def test_a_trained_network_stands_in_for_the_file(tmp_path: Path) -> None:
     path = tmp_path / "problem.toml"
-    path.write_text(PROBLEM)
+    path.write_text(CASCADE)
     network = random_network(np.random.default_rng(0), 3, [4], 2)
     problem = load_problem(path, network)
     predicted = problem.dynamics.forward([5.0, 700.0, 2.0])
@@ -134,7 +101,7 @@ def test_a_trained_network_stands_in_for_the_file(tmp_path: Path) -> None:
 )
 def test_a_wrong_network_section_is_explained(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = tmp_path / "problem.toml"
-    path.write_text(PROBLEM.replace(old, new))
+    path.write_text(CASCADE.replace(old, new))
     with pytest.raises(InputError, match=message):
         read_variables(path)
 
@@ -155,9 +122,27 @@ def test_settings_that_make_no_sense_are_refused_by_name(wrong: dict[str, Any]) 
         TrainingSettings(**wrong)
 
 
+def test_settings_of_the_parts_are_heeded_and_recorded() -> None:
+    settings = replace(
+        QUICK,
+        epochs=6,
+        polish=4,
+        polishing=PolishSettings(chunk=2),
+        splitting=SplitSettings(fewest_episodes=31),
+        rollouts=RolloutSettings(horizons=(2, 3)),
+    )
+    report = train(TANKS, *NAMES, settings).report
+    assert report.split_by == "blocks"
+    assert [entry.steps for entry in report.rollouts] == [2, 3]
+    assert [point.epoch for point in report.learning.points if point.stage == "polish"] == [2, 4]
+    assert json.loads(report.to_json())["settings"]["rollouts"] == {"horizons": [2, 3]}
+    with pytest.raises(InputError, match=r"360 transitions are too few .* at least 361"):
+        split_transitions(TANKS, 0.1, 0.1, 0, SplitSettings(fewest_rows=361))
+
+
 @given(st.lists(st.integers(1, 40), min_size=5, max_size=30).filter(lambda sizes: sum(sizes) >= 30), SEEDS)
 def test_no_episode_is_torn_apart(sizes: list[int], seed: int) -> None:
-    data = tanks(1, sum(sizes))
+    data = cascade_data(1, sum(sizes))
     data = replace(data, episode=np.repeat(np.arange(len(sizes)), sizes))
     split = split_transitions(data, 0.1, 0.2, seed)
     parts = [split.training, split.validation, split.test]
@@ -169,12 +154,12 @@ def test_no_episode_is_torn_apart(sizes: list[int], seed: int) -> None:
 
 
 def test_a_single_episode_is_cut_into_runs_and_loose_rows_into_rows() -> None:
-    whole = tanks(1, 400)
+    whole = cascade_data(1, 400)
     split = split_transitions(whole, 0.1, 0.1, 0)
     assert split.by == "blocks"
     assert (np.diff(split.test) > 1).sum() <= 2
     rng = np.random.default_rng(0)
-    loose = replace(tanks(400, 1), episode=np.zeros(400, dtype=np.int64), step=rng.permutation(400))
+    loose = replace(cascade_data(400, 1), episode=np.zeros(400, dtype=np.int64), step=rng.permutation(400))
     split = split_transitions(loose, 0.1, 0.1, 0)
     assert split.by == "rows"
     assert len(split.training) == 320
@@ -182,7 +167,7 @@ def test_a_single_episode_is_cut_into_runs_and_loose_rows_into_rows() -> None:
 
 def test_too_few_transitions_are_refused() -> None:
     with pytest.raises(InputError, match="20 transitions are too few"):
-        train(tanks(5, 4), *NAMES, QUICK)
+        train(cascade_data(5, 4), *NAMES, QUICK)
 
 
 def test_names_that_the_data_lack_are_refused() -> None:
@@ -244,7 +229,7 @@ def test_piecewise_linear_dynamics_are_learned_in_physical_units(predicts: Any) 
     for state in result.report.states:
         assert state.r2_change is not None
         assert state.r2_change > 0.999
-    fresh = tanks(20, 5, seed=9)
+    fresh = cascade_data(20, 5, seed=9)
     predicted = result.network.forward(network_inputs(fresh)) + (fresh.states[:, ::-1] if predicts == "delta" else 0.0)
     assert np.sqrt(np.mean((predicted - fresh.next_states[:, ::-1]) ** 2, axis=0)) == pytest.approx(0.0, abs=2.0)
     assert [state.name for state in result.report.states] == ["lower", "upper"]
@@ -389,7 +374,7 @@ def test_instability_is_about_sign_changes_and_blind_to_scale(seed: int, factor:
 
 def test_unstable_relus_are_counted_in_the_box_and_under_the_constraints(tmp_path: Path) -> None:
     path = tmp_path / "problem.toml"
-    path.write_text(PROBLEM)
+    path.write_text(CASCADE)
     rows = np.array([[1.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])  # pump − upper − 1, pump + 1, upper − 4
     network = ReluNetwork(3, (Layer(rows, np.array([-1.0, 1.0, -4.0])),), Layer(np.ones((2, 6)), np.zeros(2)))
     lower, upper = np.array([0.0, 0.0, 0.0]), np.array([3.0, 10.0, 2000.0])
@@ -481,7 +466,7 @@ def test_the_report_is_strict_json(tmp_path: Path) -> None:
 
 
 def test_short_episodes_leave_rollouts_unknown() -> None:
-    report = train(tanks(100, 4), *NAMES, replace(QUICK, epochs=2, polish=0)).report
+    report = train(cascade_data(100, 4), *NAMES, replace(QUICK, epochs=2, polish=0)).report
     assert report.rollouts == ()
     assert report.drift is None
     assert any("consecutive steps" in note for note in report.notes)

@@ -19,75 +19,17 @@ from reluplan.problem.rollout import Trajectory, simulate
 from reluplan.report.simulation import plot_drift, print_validation
 from reluplan.simulators import open_simulator
 from reluplan.simulators.validate import ValidationReport, validate
+from systems import DRAINING, DRAINING_RDDL, DRAINING_SYSTEM
 
-PROBLEM = """
-name = "tanks"
-horizon = 4
-reward = "-abs(low' - 5) - 0.1*flow"
-constraints = ["flow <= high"]
-goal = ["low >= 1"]
-[state."high"]
-bounds = [0, 10]
-initial = [2, 6]
-[state."low"]
-bounds = [0, 10]
-initial = 3
-[action."flow"]
-bounds = [0, 4]
-[transition]
-"high" = "high + 1 - flow"
-"low" = "low + flow - 2"
-"""
-SYSTEM = """
-STATES = {"LOW": (0, 10), "extra": (0, 1), "high": (0, 10)}
-ACTIONS = {"unused": (-1, 1), "flow": (0, 4)}
-INITIAL = {"LOW": 1, "extra": 0.25, "high": 1}
-
-def exact(state, action):
-    low, extra, high = state
-    assert extra == 0.25 and action[0] == 0.0
-    return low + action[1] - 2, extra, high + 1 - action[1]
-
-def paid(state, action):
-    low, extra, high = exact(state, action)
-    return (low, extra, high), -abs(low - 5) - 0.1 * action[1] - 1
-
-def leaking(state, action):
-    low, extra, high = exact(state, action)
-    return low - 0.5, extra, high
-
-def exploding(state, action):
-    low, extra, high = state
-    return low * 1e200 * 1e200, extra, high
-
-def wrong(state, action):
-    return state * 0
-"""
-RDDL = """
-domain tanks_true {
-    pvariables {
-        RAIN : { non-fluent, real, default = 0.5 };
-        high : { state-fluent, real, default = 6.0 };
-        low  : { state-fluent, real, default = 3.0 };
-        flow : { action-fluent, real, default = 0.0 };
-    };
-    cpfs { high' = high + RAIN - flow; low' = low + flow - 2.0; };
-    reward = -abs[low' - 5.0] - 0.1 * flow;
-    action-preconditions { flow >= 0.0; flow <= 4.0; flow - high <= 0.0; };
-    state-invariants { low >= 0.0; };
-}
-non-fluents dry { domain = tanks_true; non-fluents { RAIN = 0.5; }; }
-instance tanks_1 { domain = tanks_true; non-fluents = dry; max-nondef-actions = pos-inf; horizon = 3; discount = 1.0; }
-"""
 quick = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 START = np.array([6.0, 3.0])
 
 
 @pytest.fixture
 def problem(tmp_path: Path) -> Problem:
-    (tmp_path / "problem.toml").write_text(PROBLEM)
-    (tmp_path / "system.py").write_text(SYSTEM)
-    (tmp_path / "tanks.rddl").write_text(RDDL)
+    (tmp_path / "problem.toml").write_text(DRAINING)
+    (tmp_path / "system.py").write_text(DRAINING_SYSTEM)
+    (tmp_path / "tanks.rddl").write_text(DRAINING_RDDL)
     return Problem.load(tmp_path / "problem.toml")
 
 

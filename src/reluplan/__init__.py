@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from reluplan import clock as clock  # first: it notes when the process began
-from reluplan.startup import leave_quietly_if_command
+from reluplan.startup import exit_on_signals_during_imports
 
-leave_quietly_if_command()  # before the imports that take their time
+exit_on_signals_during_imports()  # before the imports that take their time
 
 from reluplan.errors import InfeasibleError, InputError, ReluplanError, SolverError  # noqa: E402
 from reluplan.network.relu_network import ReluNetwork  # noqa: E402

@@ -13,9 +13,11 @@ from reluplan.errors import InputError
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write to a temporary name in the same folder, then rename; creates the folder."""
+def write_atomically(path: Path, content: str | bytes, create_folder: bool = True) -> None:
+    """Write to a temporary name in the same folder, then rename: the one way in which files of users are written."""
     try:
+        if create_folder:
+            path.parent.mkdir(parents=True, exist_ok=True)
         temporary = write_beside(path, content)
         try:
             temporary.replace(path)
@@ -29,7 +31,6 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 def write_beside(path: Path, content: str | bytes) -> Path:
     """Write to a temporary name in the same folder, to be renamed; what cannot be written whole is removed again."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         temporary.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
     except BaseException:
@@ -45,7 +46,7 @@ def discard(path: Path) -> None:
 
 
 def cannot_write(path: Path, error: OSError) -> str:
-    """In words."""
+    """The one sentence about a file that could not be written."""
     return f"{path}: cannot be written ({error.strerror or error})"
 
 
@@ -74,7 +75,8 @@ def replace_pair(
             failures.append(cannot_write(path, error))
             return None
 
-    claimed, shown = folder / claim[0], folder / evidence[0]
+    claimed = folder / claim[0]
+    shown = folder / evidence[0]
     text = evidence[1]
     new_shown = None if text is None else attempt(shown, lambda: _write_where_it_fits(shown, text, old))
     new_claimed = attempt(claimed, lambda: _write_where_it_fits(claimed, claim[1], old))
@@ -94,6 +96,7 @@ def replace_pair(
 
 
 def _write_where_it_fits(path: Path, content: str, old: tuple[str, ...]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         return write_beside(path, content)
     except OSError as error:

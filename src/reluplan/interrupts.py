@@ -1,10 +1,10 @@
 """Ctrl-C and SIGTERM while there is something to keep: the work ends, and what it found is written and shown.
 
-A command installs a `Keeper`. From then on a signal raises KeyboardInterrupt only inside `interruptible()`, which the
-long loops of the library enter and which stands inside the `try` that catches it; everywhere else a signal waits. So
-one that comes while the result is put together, written or shown does no harm, however often it comes.
+A command installs a `SignalHandler`. From then on a signal raises KeyboardInterrupt only inside `interruptible()`,
+which the long loops of the library enter and which stands inside the `try` that catches it; everywhere else a signal
+waits. So one that comes while the result is put together, written or shown does no harm, however often it comes.
 
-Without a keeper, as in a user's own script, all of this does nothing and Python's own handler is in charge.
+Without one, as in a user's own script, all of this does nothing and Python's own handler is in charge.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 
-AGAIN_AFTER = 3.0
+RAISE_AGAIN_AFTER = 3.0
 """Seconds after which another signal is raised anew: stopping takes a moment, but nothing may take for ever."""
 
-SHOWING = 1.0
+IGNORED_AFTER_WRITING = 1.0
 """Seconds after the files are written in which signals are ignored, so that the result is shown."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -36,11 +36,11 @@ class Hold:
 
 
 @dataclass
-class Keeper:
-    """The handler of both signals. depth: how many `interruptible` blocks we are in; asked: a signal waits for one."""
+class SignalHandler:
+    """Answers both signals. depth: how many `interruptible` blocks we are in; pending: a signal waits for one."""
 
     depth: int = 0
-    asked: bool = False
+    pending: bool = False
     hold: Hold | None = None
     raised_at: float | None = None
     written_at: float | None = None
@@ -50,7 +50,7 @@ class Keeper:
     def __call__(self, _number: int, _frame: FrameType | None) -> None:
         """Answer a signal."""
         if not self._is_due():
-            self.asked = self.asked or self.depth == 0
+            self.pending = self.pending or self.depth == 0
             self._notice()
             return
         self.raised_at = time.monotonic()
@@ -59,11 +59,11 @@ class Keeper:
         else:
             raise KeyboardInterrupt
 
-    def written(self) -> None:
+    def files_written(self) -> None:
         """The files are written: what is left is to show them, which may hang in a pipe that nobody reads."""
         self.written_at = time.monotonic()
 
-    def shown(self) -> None:
+    def finished(self) -> None:
         """All is done but leaving, which takes a moment and must not change the exit code."""
         self.done = True
 
@@ -72,8 +72,8 @@ class Keeper:
         if self.done:
             return False
         if self.written_at is not None:
-            return now >= self.written_at + SHOWING
-        return self.depth > 0 and (self.raised_at is None or now >= self.raised_at + AGAIN_AFTER)
+            return now >= self.written_at + IGNORED_AFTER_WRITING
+        return self.depth > 0 and (self.raised_at is None or now >= self.raised_at + RAISE_AGAIN_AFTER)
 
     def _notice(self) -> None:
         """Once, to whoever is pressing the keys; not with print, which may be what was interrupted."""
@@ -82,35 +82,35 @@ class Keeper:
             os.write(2, b"\nreluplan: stopping; what was found will be written\n")
 
 
-_keepers: list[Keeper] = []
-"""The keeper in charge, if there is one."""
+_handlers: list[SignalHandler] = []
+"""The handler in charge, if there is one."""
 
 
 @contextmanager
-def keeping_results() -> Iterator[Keeper]:
-    """Put a keeper in charge of both signals, but of none that we were started to ignore, as under nohup.
+def handling_signals() -> Iterator[SignalHandler]:
+    """Put a handler in charge of both signals, but of none that we were started to ignore, as under nohup.
 
     For commands: once the result is shown the signals stay ignored, since there is nothing left but to exit.
     """
-    keeper = Keeper()
+    handler = SignalHandler()
     before = {number: signal.getsignal(number) for number in SIGNALS}
     heard = [number for number in SIGNALS if before[number] is not signal.SIG_IGN]
-    _keepers.append(keeper)
+    _handlers.append(handler)
     try:
         for number in heard:
-            signal.signal(number, keeper)
-        yield keeper
+            signal.signal(number, handler)
+        yield handler
     finally:
-        _keepers.remove(keeper)
+        _handlers.remove(handler)
         for number in heard:
-            signal.signal(number, signal.SIG_IGN if keeper.done else before[number])
+            signal.signal(number, signal.SIG_IGN if handler.done else before[number])
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Here a signal raises KeyboardInterrupt, and at the beginning one that came before; catch it outside.
 
-    >>> with keeping_results():
+    >>> with handling_signals():
     ...     try:
     ...         with interruptible():
     ...             signal.raise_signal(signal.SIGINT)
@@ -119,36 +119,38 @@ def interruptible() -> Iterator[None]:
     ...         print("kept")
     kept
     """
-    keeper = _keeper_here()
-    if keeper is None:
+    handler = _handler_here()
+    if handler is None:
         yield
         return
-    depth = keeper.depth
+    depth = handler.depth
     try:
-        keeper.depth = depth + 1
-        if keeper.asked:
-            keeper.asked, keeper.raised_at = False, time.monotonic()
+        handler.depth = depth + 1
+        if handler.pending:
+            handler.pending = False
+            handler.raised_at = time.monotonic()
             raise KeyboardInterrupt
         yield
     finally:
-        keeper.depth = depth
+        handler.depth = depth
 
 
 @contextmanager
 def held() -> Iterator[Hold]:
     """Here a signal that would be raised is only noted, for a moment that must not be cut in two."""
-    keeper, hold = _keeper_here(), Hold()
-    if keeper is None or keeper.hold is not None:
-        yield hold if keeper is None or keeper.hold is None else keeper.hold
+    handler = _handler_here()
+    hold = Hold()
+    if handler is None or handler.hold is not None:
+        yield hold if handler is None or handler.hold is None else handler.hold
         return
-    keeper.hold = hold
+    handler.hold = hold
     try:
         yield hold
     finally:
-        keeper.hold = None
+        handler.hold = None
 
 
-def _keeper_here() -> Keeper | None:
+def _handler_here() -> SignalHandler | None:
     """Signals reach the main thread only."""
     in_main_thread = threading.current_thread() is threading.main_thread()
-    return _keepers[-1] if _keepers and in_main_thread else None
+    return _handlers[-1] if _handlers and in_main_thread else None

@@ -14,29 +14,29 @@ import time
 from types import FrameType
 from typing import NoReturn
 
-NOTHING_TO_KEEP = "interrupted before there was anything to keep"
+INTERRUPTED_MESSAGE = "interrupted before there was anything to keep"
 EXIT_INTERRUPTED = 3
 
 BURST = 1.0
 """Signals within so many seconds after one are part of it."""
 
 
-def leave_quietly_if_command() -> None:
-    """Answer signals until `answer_as_usual`, if this process is the command `reluplan` and no one else's program."""
+def exit_on_signals_during_imports() -> None:
+    """Answer signals until `raise_on_signals`, if this process is the command `reluplan` and no one else's program."""
     if _is_command():
         for number in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means what it says
                 signal.signal(number, _leave)
 
 
-def answer_as_usual() -> None:
+def raise_on_signals() -> None:
     """Everything is imported: from now on there may be something to clean up or to keep."""
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is _leave:
             signal.signal(number, _interrupt)
 
 
-def ignore_from_now() -> None:
+def ignore_signals() -> None:
     """We are leaving: Python resets its handlers on the way out, and a signal then would change the exit code."""
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is _interrupt:
@@ -44,7 +44,7 @@ def ignore_from_now() -> None:
 
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
-    os.write(2, f"reluplan: {NOTHING_TO_KEEP}\n".encode())
+    os.write(2, f"reluplan: {INTERRUPTED_MESSAGE}\n".encode())
     os._exit(EXIT_INTERRUPTED)
 
 

@@ -14,7 +14,7 @@ from typer.exceptions import Abort, Exit, TyperException
 from reluplan.cli import check, collect, control, convert, export, plan, potentials, train  # noqa: F401  (each registers its command)
 from reluplan.cli.shared import app, drop_output
 from reluplan.errors import ReluplanError
-from reluplan.startup import EXIT_INTERRUPTED, NOTHING_TO_KEEP, answer_as_usual, ignore_from_now
+from reluplan.startup import EXIT_INTERRUPTED, INTERRUPTED_MESSAGE, ignore_signals, raise_on_signals
 
 EXIT_BAD_INPUT = 4
 EXIT_INTERNAL = 5
@@ -22,7 +22,7 @@ EXIT_INTERNAL = 5
 
 def main() -> None:
     """Run the command line and exit with a documented code; no traceback for a user's mistake."""
-    answer_as_usual()
+    raise_on_signals()
     _print_any_text()
     try:
         sys.exit(_run(sys.argv[1:]))
@@ -36,8 +36,8 @@ def main() -> None:
             sys.exit(EXIT_BAD_INPUT)
         _complain(f"{error.format_message()} (see --help)", EXIT_BAD_INPUT)
     except (KeyboardInterrupt, Abort):
-        ignore_from_now()
-        _complain(NOTHING_TO_KEEP, EXIT_INTERRUPTED)
+        ignore_signals()
+        _complain(INTERRUPTED_MESSAGE, EXIT_INTERRUPTED)
     except BrokenPipeError:
         drop_output(sys.stdout)
         sys.exit(0)

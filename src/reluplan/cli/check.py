@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from reluplan.cli.shared import HorizonOption, JsonOption, ProblemArgument, QuietOption, app, check_writable
+from reluplan.cli.options import (
+    CheckInstanceOption,
+    CheckSimulatorOption,
+    DriftPlotOption,
+    HorizonOption,
+    JsonOption,
+    PlanArgument,
+    ProblemArgument,
+    QuietOption,
+    SimulatorSeedOption,
+)
+from reluplan.cli.shared import app, check_writable, print_outcome
 from reluplan.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,24 +27,50 @@ if TYPE_CHECKING:
     from reluplan.simulators.validate import ValidationReport
 
 
+@dataclass(frozen=True)
+class _TrueSystem:
+    """Where else a plan is to be run, if anywhere, and where that is plotted."""
+
+    simulator: str | None
+    instance: str | None
+    seed: int
+    plot: Path | None
+
+    def check(self) -> None:
+        """Complain before the work about options that do not fit together and files that cannot be written."""
+        from reluplan.report.figures import check_plot
+
+        if self.simulator is None and (self.instance is not None or self.plot is not None):
+            raise InputError("--instance and --plot go with --simulator")
+        check_plot(self.plot)
+        if self.plot is not None:
+            check_writable(self.plot.parent)
+
+    def validate(self, problem: Problem, trajectory: Trajectory) -> ValidationReport | None:
+        """The plan in the true system, None if there is none."""
+        if self.simulator is None:
+            return None
+        from reluplan.report.simulation import plot_drift
+        from reluplan.simulators.open import open_simulator
+        from reluplan.simulators.validate import validate
+
+        system = open_simulator(self.simulator, self.instance)
+        report = validate(problem, trajectory, system, self.seed)
+        system.close()
+        if self.plot is not None:
+            plot_drift(problem, report, self.plot)
+        return report
+
+
 @app.command(epilog="Exit codes: 0 the plan is valid and its files are right, 3 one of them is not, 4 bad input.")
 def check(
     problem: ProblemArgument,
-    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="plan.csv or a run directory.", show_default=False)],
-    simulator: Annotated[
-        str | None,
-        typer.Option(
-            help="Also run it in the true system: domain.rddl, gym:EnvId, file.py:function. "
-            "A Python file and a gym environment are programs: they run with your rights.",
-            show_default=False,
-        ),
-    ] = None,
-    instance: Annotated[
-        str | None, typer.Option(help="Instance of the simulator's domain.", show_default=False)
-    ] = None,
+    plan_file: PlanArgument,
+    simulator: CheckSimulatorOption = None,
+    instance: CheckInstanceOption = None,
     horizon: HorizonOption = None,
-    seed: Annotated[int, typer.Option(help="Random seed of the simulator.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Plot network against true system (.png, .svg, .pdf).")] = None,
+    seed: SimulatorSeedOption = 0,
+    plot: DriftPlotOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -47,67 +82,48 @@ def check(
 
     With --simulator, run it in the true system as well: what it earns there, how far the states drift, what it breaks.
     """
+    from reluplan.problem.problem import Problem
+
+    system = _TrueSystem(simulator, instance, seed, plot)
+    system.check()
+    loaded = replace(Problem.load(problem), tie_distance=0.0)  # a plan may be as close to a tie as exactness allows
+    loaded = loaded if horizon is None else loaded.with_horizon(horizon)
+    record, trajectory = _recompute(loaded, plan_file)
+    true = system.validate(loaded, trajectory)
+    shown = record if true is None else {**record, "simulation": true.record()}
+    print_outcome(as_json, quiet, lambda: json.dumps(shown, indent=2), lambda: _print(record, true))
+    return 0 if record["ok"] else 3
+
+
+def _recompute(problem: Problem, plan_file: Path) -> tuple[dict[str, Any], Trajectory]:
+    """What the plan is worth and what its files say otherwise, and the plan itself."""
     from reluplan.planning.referee import disagreements, read_result
     from reluplan.problem.check import check as check_plan
     from reluplan.problem.plan_file import read_plan
-    from reluplan.problem.problem import Problem
     from reluplan.problem.rollout import rollout
-    from reluplan.report import check_record, print_check
-    from reluplan.report.terminal import print_disagreements
+    from reluplan.report import check_record
 
-    _check_options(simulator, instance, plot)
-    loaded = replace(Problem.load(problem), tie_distance=0.0)  # a plan may be as close to a tie as exactness allows
-    loaded = loaded if horizon is None else loaded.with_horizon(horizon)
-    stored = read_plan(loaded, plan_file)
-    trajectory = rollout(loaded, stored.initial_state, stored.actions, stored.auxiliaries)
-    report = check_plan(loaded, trajectory)
+    stored = read_plan(problem, plan_file)
+    trajectory = rollout(problem, stored.initial_state, stored.actions, stored.auxiliaries)
+    report = check_plan(problem, trajectory)
     result = read_result(plan_file)
-    found = disagreements(loaded, stored, trajectory, report, result)
+    found = disagreements(problem, stored, trajectory, report, result)
     record = {
-        **check_record(loaded, report, trajectory, stored),
+        **check_record(problem, report, trajectory, stored),
         "ok": report.ok and not found,
         "valid": report.ok,
         "disagreements": [each.record() for each in found],
         "result_checked": result is not None,
         "bound_proven": False,
     }
-    true = None if simulator is None else _validate(loaded, trajectory, simulator, instance, seed, plot)
-    if as_json:
-        print(json.dumps(record if true is None else {**record, "simulation": true.record()}, indent=2))
-    elif not quiet:
-        print_check(record)
-        print_disagreements(record)
-        if true is not None:
-            _print(true)
-    return 0 if record["ok"] else 3
+    return record, trajectory
 
 
-def _check_options(simulator: str | None, instance: str | None, plot: Path | None) -> None:
-    from reluplan.report.convergence import check_plot
-
-    if simulator is None and (instance is not None or plot is not None):
-        raise InputError("--instance and --plot go with --simulator")
-    check_plot(plot)
-    if plot is not None:
-        check_writable(plot.parent)
-
-
-def _validate(
-    problem: Problem, trajectory: Trajectory, simulator: str, instance: str | None, seed: int, plot: Path | None
-) -> ValidationReport:
-    from reluplan.report.simulation import plot_drift
-    from reluplan.simulators.open import open_simulator
-    from reluplan.simulators.validate import validate
-
-    system = open_simulator(simulator, instance)
-    report = validate(problem, trajectory, system, seed)
-    system.close()
-    if plot is not None:
-        plot_drift(problem, report, plot)
-    return report
-
-
-def _print(report: ValidationReport) -> None:
+def _print(record: dict[str, Any], true: ValidationReport | None) -> None:
     from reluplan.report.simulation import print_validation
+    from reluplan.report.terminal import print_check, print_disagreements
 
-    print_validation(report)
+    print_check(record)
+    print_disagreements(record)
+    if true is not None:
+        print_validation(true)

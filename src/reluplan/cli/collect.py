@@ -10,90 +10,97 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from reluplan.cli.shared import JsonOption, QuietOption, app, check_writable, showing
-from reluplan.interrupts import keeping_results
+from reluplan.cli.options import (
+    CollectStepsOption,
+    DataFileOption,
+    DataSeedOption,
+    DomainArgument,
+    EpisodesOption,
+    ExplorationOption,
+    InstanceArgument,
+    JsonOption,
+    LimitingProblemOption,
+    ProcessesOption,
+    QuietOption,
+)
+from reluplan.cli.shared import app, check_writable, print_outcome, showing
+from reluplan.interrupts import handling_signals
 
 if TYPE_CHECKING:
+    from reluplan.data.quality import DataReport
     from reluplan.problem.problem import Variable
     from reluplan.simulators.base import Simulator
     from reluplan.simulators.collect import OnEpisode
-
-STEPS_PER_PROCESS = 2000
-"""Fewer steps than this are done before another process has started."""
+    from reluplan.simulators.collector import Collection, Collector
 
 
 @app.command(
     epilog="Exit codes: 0 done (or interrupted: whole episodes are kept), 3 interrupted before the first, 4 bad input."
 )
 def collect(
-    domain: Annotated[
-        str,
-        typer.Argument(
-            help="domain.rddl, a name of rddlrepository, gym:EnvId, or file.py:function. "
-            "A Python file and a gym environment are programs: they run with your rights.",
-            show_default=False,
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="data.parquet, .csv or .npz; the ending decides.", show_default=False)],
-    instance: Annotated[
-        str | None, typer.Argument(help="Instance of the domain: file, number or name.", show_default=False)
-    ] = None,
-    episodes: Annotated[int, typer.Option(help="Number of episodes.")] = 100,
-    steps: Annotated[
-        int | None, typer.Option(help="Steps of an episode; the simulator's horizon by default, 10 for latin.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed; the same seed gives the same data.")] = 0,
-    exploration: Annotated[
-        str, typer.Option(help="uniform or smooth actions, or latin: uniform from first states spread over the bounds.")
-    ] = "uniform",
-    problem: Annotated[
-        Path | None, typer.Option(help="Problem file whose bounds and constraints the data keep to.")
-    ] = None,
-    processes: Annotated[int | None, typer.Option(help="Processes; as many as are worth it by default.")] = None,
+    domain: DomainArgument,
+    out: DataFileOption,
+    instance: InstanceArgument = None,
+    episodes: EpisodesOption = 100,
+    steps: CollectStepsOption = None,
+    seed: DataSeedOption = 0,
+    exploration: ExplorationOption = "uniform",
+    problem: LimitingProblemOption = None,
+    processes: ProcessesOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Collect transitions from a simulator with exploring actions."""
-    from reluplan.data.quality import data_report
-    from reluplan.data.write import check_data_ending, write_transitions
-    from reluplan.report.data import print_data
-    from reluplan.simulators.collect import Collection, Collector, run_collection
-
     began = time.monotonic()
+    from reluplan.data.formats import check_data_ending
+    from reluplan.simulators.collector import Collection
+
     check_data_ending(out)
     check_writable(out.parent)
-    collector = Collector(Collection(domain, instance, episodes, steps, seed, exploration, problem))
-    workers = processes if processes is not None else _worthwhile(episodes * collector.steps)
-    with keeping_results() as keeper:
-        with _bar(episodes, quiet) as on_episode:
-            found = run_collection(collector, workers, on_episode)
-        report = data_report(found.transitions, _variables(collector.simulator, problem))
-        write_transitions(found.transitions, out)
-        with showing(keeper, out):
-            if as_json:
-                run = {
-                    "file": str(out),
-                    "seconds": round(time.monotonic() - began, 3),
-                    "interrupted": found.interrupted,
-                }
-                print(json.dumps({**run, **asdict(report)}, indent=2))
-            elif not quiet:
-                print_data(report)
-                print(f"file      {out}")
-    if found.interrupted:
-        kept = f"{out} holds the first {found.episodes} of {episodes} episodes"
-        print(f"reluplan: interrupted: {kept}", file=sys.stderr)
+    work = Collection(domain, instance, episodes, steps, seed, exploration, problem)
+    _collect(work, out, processes, quiet, as_json, began)
     return 0
 
 
-def _worthwhile(steps: int) -> int:
+def _collect(work: Collection, out: Path, processes: int | None, quiet: bool, as_json: bool, began: float) -> None:
+    from reluplan.data.quality import data_report
+    from reluplan.data.write import write_transitions
+    from reluplan.simulators.collect import run_collection
+    from reluplan.simulators.collector import Collector
+
+    collector = Collector(work)
+    workers = processes if processes is not None else _worthwhile(collector)
+    with handling_signals() as handler:
+        with _bar(work.episodes, quiet) as on_episode:
+            found = run_collection(collector, workers, on_episode)
+        report = data_report(found.transitions, _variables(collector.simulator, work.problem))
+        write_transitions(found.transitions, out)
+        with showing(handler, out):
+            seconds = round(time.monotonic() - began, 3)
+            run = {"file": str(out), "seconds": seconds, "interrupted": found.interrupted}
+            print_outcome(
+                as_json, quiet, lambda: json.dumps({**run, **asdict(report)}, indent=2), lambda: _print(report, out)
+            )
+    if found.interrupted:
+        kept = f"{out} holds the first {found.episodes} of {work.episodes} episodes"
+        print(f"reluplan: interrupted: {kept}", file=sys.stderr)
+
+
+def _print(report: DataReport, out: Path) -> None:
+    from reluplan.report.data import print_data
+
+    print_data(report)
+    print(f"file      {out}")
+
+
+def _worthwhile(collector: Collector) -> int:
+    """As many processes as have enough to do."""
     from reluplan.planning.planner import available_cores
 
-    return max(1, min(available_cores(), math.ceil(steps / STEPS_PER_PROCESS)))
+    steps = collector.work.episodes * collector.steps
+    return max(1, min(available_cores(), math.ceil(steps / collector.work.settings.steps_per_process)))
 
 
 def _variables(simulator: Simulator, problem: Path | None) -> list[Variable]:

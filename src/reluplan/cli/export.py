@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Annotated, Any
 
-import typer
-
-from reluplan.cli.shared import HorizonOption, JsonOption, ProblemArgument, QuietOption, app, check_writable
+from reluplan.cli.options import BigMOption, HorizonOption, JsonOption, ModelFileOption, ProblemArgument, QuietOption
+from reluplan.cli.shared import app, check_writable, print_outcome
 
 
 @app.command(epilog="Exit codes: 0 done, 2 proven infeasible, 4 bad input.")
 def export(
     problem: ProblemArgument,
-    out: Annotated[Path, typer.Option(help="model.mps or model.lp; the ending decides.", show_default=False)],
+    out: ModelFileOption,
     horizon: HorizonOption = None,
-    big_m: Annotated[float | None, typer.Option(help="One big-M for all ReLUs.")] = None,
+    big_m: BigMOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -29,9 +26,7 @@ def export(
     check_writable(out.parent)
     model = build_model(loaded if horizon is None else loaded.with_horizon(horizon), big_m, named=True).model
     export_model(model, out)
-    record: dict[str, Any] = {"file": str(out), "rows": model.row_count, "columns": model.column_count}
-    if as_json:
-        print(json.dumps(record))
-    elif not quiet:
-        print(f"wrote {out}: {model.row_count} rows, {model.column_count} columns")
+    record = {"file": str(out), "rows": model.row_count, "columns": model.column_count}
+    text = f"wrote {out}: {model.row_count} rows, {model.column_count} columns"
+    print_outcome(as_json, quiet, lambda: json.dumps(record), lambda: print(text))
     return 0

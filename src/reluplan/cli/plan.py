@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from reluplan.cli.shared import (
-    EPILOG,
+from reluplan.cli.options import (
+    BaselineBigMOption,
+    GapOption,
     HorizonOption,
     JsonOption,
+    MethodOption,
+    PlanIntervalsOption,
+    PotentialsFileOption,
     ProblemArgument,
     QuietOption,
-    app,
-    check_writable,
-    failure_of,
-    showing,
+    RunFolderOption,
+    SolverOption,
+    SolverSeedOption,
+    ThreadsOption,
+    TimeLimitOption,
+    TrustPotentialsOption,
 )
+from reluplan.cli.shared import EPILOG, app, check_writable, failure_of, print_outcome, showing
 from reluplan.clock import command_started
 from reluplan.errors import InputError
-from reluplan.interrupts import keeping_results
+from reluplan.interrupts import handling_signals
 from reluplan.planning.run import Clock, Event
 
 if TYPE_CHECKING:
+    from reluplan.planning.result import PlanResult
     from reluplan.potentials.potential_set import PotentialSet
     from reluplan.problem.problem import Problem
 
@@ -32,24 +38,18 @@ if TYPE_CHECKING:
 @app.command(epilog=EPILOG)
 def plan(
     problem: ProblemArgument,
-    out: Annotated[Path, typer.Option(help="Run directory for result.json, plan.csv and log.txt.", show_default=False)],
+    out: RunFolderOption,
     horizon: HorizonOption = None,
-    method: Annotated[str, typer.Option(help="auto, base (the paper's model) or potentials.")] = "auto",
-    intervals: Annotated[int, typer.Option(help="Output intervals of each ReLU, for --method potentials.")] = 2,
-    potentials: Annotated[
-        Path | None, typer.Option(help="Potentials file to use with --method potentials.", show_default=False)
-    ] = None,
-    trust_potentials: Annotated[
-        bool, typer.Option("--trust-potentials", help="Do not prove the potentials of the file again.")
-    ] = False,
-    solver: Annotated[str, typer.Option(help="highs, scip, gurobi or cplex.")] = "highs",
-    time_limit: Annotated[float, typer.Option(help="Seconds for the whole command.")] = math.inf,
-    gap: Annotated[float, typer.Option(help="Proven when bound - reward <= gap * max(1, |reward|).")] = 1e-4,
-    threads: Annotated[int | None, typer.Option(help="Solver threads; all cores by default.")] = None,
-    seed: Annotated[int, typer.Option(help="Random seed of the solver.")] = 0,
-    big_m: Annotated[
-        float | None, typer.Option(help="One big-M for all ReLUs, to reproduce the published baseline; slow and leaky.")
-    ] = None,
+    method: MethodOption = "auto",
+    intervals: PlanIntervalsOption = 2,
+    potentials: PotentialsFileOption = None,
+    trust_potentials: TrustPotentialsOption = False,
+    solver: SolverOption = "highs",
+    time_limit: TimeLimitOption = math.inf,
+    gap: GapOption = 1e-4,
+    threads: ThreadsOption = None,
+    seed: SolverSeedOption = 0,
+    big_m: BaselineBigMOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -58,30 +58,38 @@ def plan(
     from reluplan.planning.planner import plan as find_plan
     from reluplan.problem.problem import Problem
     from reluplan.report.progress import ProgressView
-    from reluplan.report.terminal import STATUS_WORDS, print_result
 
     if trust_potentials and potentials is None:
         raise InputError("--trust-potentials goes with --potentials")
     loaded = Problem.load(problem)
     known = None if potentials is None else _load_potentials(potentials, loaded, horizon, method)
     check_writable(out)
-    with keeping_results() as keeper:
+    with handling_signals() as handler:
         with ProgressView(clock, quiet) as view:
             result = find_plan(
                 loaded, horizon=horizon, method=method, solver=solver, time_limit=time_limit, gap=gap, threads=threads,
                 seed=seed, big_m=big_m, interval_count=intervals, potentials=known,
                 trust_potentials=trust_potentials, clock=clock, on_event=view,
             )  # fmt: skip
-            view(Event(clock.elapsed, "end", STATUS_WORDS[result.status], result.reward, result.bound))
+            view(_last_event(clock, result))
         failure = failure_of(lambda: result.write(out, view.log))
-        with showing(keeper, out):
-            if as_json:
-                print(result.to_json())
-            elif not quiet or failure:
-                print_result(result, out)
+        with showing(handler, out):
+            print_outcome(as_json, quiet and not failure, result.to_json, lambda: _print(result, out))
     if failure is not None:
         raise failure
     return result.exit_code
+
+
+def _last_event(clock: Clock, result: PlanResult) -> Event:
+    from reluplan.report.terminal import STATUS_WORDS
+
+    return Event(clock.elapsed, "end", STATUS_WORDS[result.status], result.reward, result.bound)
+
+
+def _print(result: PlanResult, folder: Path) -> None:
+    from reluplan.report.terminal import print_result
+
+    print_result(result, folder)
 
 
 def _load_potentials(path: Path, problem: Problem, horizon: int | None, method: str) -> PotentialSet:

@@ -1,4 +1,4 @@
-"""What every command shares: the application, common options, signals, early checks."""
+"""What every command shares: the application, signals, early checks, printing."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import TextIO
 
 import typer
 
 from reluplan.errors import InputError, OutputError, ReluplanError
-from reluplan.interrupts import Keeper
+from reluplan.interrupts import SignalHandler
 
 EPILOG = (
     "Exit codes: 0 a plan (proven or not: see the status), 2 proven infeasible, 3 no plan within the limits, "
@@ -27,11 +27,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-ProblemArgument = Annotated[Path, typer.Argument(help="Problem file (TOML).", show_default=False)]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
-HorizonOption = Annotated[int | None, typer.Option(help="Number of steps; the problem file's by default.")]
 
 
 def check_writable(folder: Path) -> None:
@@ -66,9 +61,9 @@ def drop_output(stream: TextIO) -> None:
 
 
 @contextmanager
-def showing(keeper: Keeper, place: Path | None) -> Iterator[None]:
+def showing(handler: SignalHandler, place: Path | None) -> Iterator[None]:
     """The files are written; Ctrl-C, for as long as the reader of our output does not read it, ends the showing."""
-    keeper.written()
+    handler.files_written()
     try:
         yield
         if sys.stdout is not None:
@@ -77,4 +72,12 @@ def showing(keeper: Keeper, place: Path | None) -> Iterator[None]:
         where = "" if place is None else f"; the files are in {place}"
         print(f"reluplan: interrupted while the result was shown{where}", file=sys.stderr)
         drop_output(sys.stdout)
-    keeper.shown()
+    handler.finished()
+
+
+def print_outcome(as_json: bool, quiet: bool, json_text: Callable[[], str], print_table: Callable[[], object]) -> None:
+    """A result as JSON, as a table for people, or not at all."""
+    if as_json:
+        print(json_text())
+    elif not quiet:
+        print_table()

@@ -5,16 +5,39 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from typer.core import TyperCommand
 
-from reluplan.cli.shared import JsonOption, QuietOption, app, check_writable, showing
+from reluplan.cli.options import (
+    BatchSizeOption,
+    DataArgument,
+    EpochsOption,
+    HiddenOption,
+    JsonOption,
+    LearnedProblemOption,
+    LearningRateOption,
+    NetworkFileOption,
+    NetworkSeedOption,
+    PatienceOption,
+    PolishOption,
+    PredictsOption,
+    PruneOption,
+    QuietOption,
+    ReportFileOption,
+    SequentialOption,
+    SparsityOption,
+    StabilityOption,
+    TimeLimitOption,
+    TrainingPlotOption,
+    TrainThreadsOption,
+    WeightDecayOption,
+)
+from reluplan.cli.shared import app, check_writable, print_outcome, showing
 from reluplan.errors import InputError
-from reluplan.interrupts import keeping_results
+from reluplan.interrupts import handling_signals
 from reluplan.planning.run import Clock
 
 if TYPE_CHECKING:
@@ -48,50 +71,32 @@ def repeat_option(arguments: list[str], option: str) -> list[str]:
 
 @app.command(cls=_SeveralNumbers, epilog="Exit codes: 0 done (interrupted or not: see the report), 4 bad input.")
 def train(
-    data: Annotated[
-        list[Path],
-        typer.Argument(metavar="DATA...", help="Transitions: CSV, Parquet or NPZ files.", show_default=False),
-    ],
-    problem: Annotated[
-        Path, typer.Option(help="Problem file (TOML); its network need not exist yet.", show_default=False)
-    ],
-    out: Annotated[
-        Path | None, typer.Option(help="network.onnx; by default the file that the problem names.", show_default=False)
-    ] = None,
-    hidden: Annotated[list[int] | None, typer.Option(metavar="N [N...]", help="Units of each hidden layer.")] = None,
-    sequential: Annotated[
-        bool, typer.Option("--sequential", help="Layers read the previous layer only, not the inputs and all before.")
-    ] = False,
-    predicts: Annotated[
-        str | None, typer.Option(help="next state or delta (its change); the problem file's by default.")
-    ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the data.")] = None,
-    patience: Annotated[int | None, typer.Option(help="Passes without progress before it ends.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Rows per step; chosen by default.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="First rate of AdamW.")] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="Weight decay of AdamW.")] = None,
-    polish: Annotated[int | None, typer.Option(help="Iterations of L-BFGS at the end.")] = None,
-    prune: Annotated[float | None, typer.Option(help="Share of the weights to set to zero.")] = None,
-    sparsity: Annotated[float | None, typer.Option(help="Weight of the L1 norm of the weights.")] = None,
-    stability: Annotated[float | None, typer.Option(help="Weight of ReLUs that may switch in the box.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed; the same seed gives the same network.")] = None,
-    threads: Annotated[int | None, typer.Option(help="Threads; more rarely pay, and change the last digits.")] = None,
-    time_limit: Annotated[float, typer.Option(help="Seconds for the whole command.")] = math.inf,
-    report: Annotated[
-        Path | None, typer.Option(help="Report (JSON); by default beside the network.", show_default=False)
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Also plot learning curves and drift (.png, .svg, .pdf).", show_default=False)
-    ] = None,
+    data: DataArgument,
+    problem: LearnedProblemOption,
+    out: NetworkFileOption = None,
+    hidden: HiddenOption = None,
+    sequential: SequentialOption = False,
+    predicts: PredictsOption = None,
+    epochs: EpochsOption = None,
+    patience: PatienceOption = None,
+    batch_size: BatchSizeOption = None,
+    learning_rate: LearningRateOption = None,
+    weight_decay: WeightDecayOption = None,
+    polish: PolishOption = None,
+    prune: PruneOption = None,
+    sparsity: SparsityOption = None,
+    stability: StabilityOption = None,
+    seed: NetworkSeedOption = None,
+    threads: TrainThreadsOption = None,
+    time_limit: TimeLimitOption = math.inf,
+    report: ReportFileOption = None,
+    plot: TrainingPlotOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Learn the network of a problem from transition data."""
     clock = Clock(time_limit)
-    from reluplan.data import read_transitions
-    from reluplan.learning.train import train as fit_network
     from reluplan.problem.file import read_variables
-    from reluplan.report.training import TrainingView, plot_training, print_training
 
     table = read_variables(problem)
     section = _network_section(table)
@@ -101,31 +106,88 @@ def train(
         polish=polish, prune=prune, sparsity=sparsity, stability=stability, seed=seed, threads=threads,
     )  # fmt: skip
     network_file = out or section.file
-    report_file = report or network_file.with_suffix(".json")
-    _check_files([problem, *data], network_file, report_file, plot)
+    files = _Files(network_file, report or network_file.with_suffix(".json"), plot)
+    files.check([problem, *data])
     _check_problem(problem, section)
-    variables = (*table.states, *table.actions)
-    transitions = read_transitions(data, [v.name for v in table.states], [v.name for v in table.actions], variables)
-    with keeping_results() as keeper:
+    _train(_Task(problem, table, section, settings), data, clock, files, quiet, as_json)
+    return 0
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What is to be learned: the problem file, what it says about variables and network, and how it is learned."""
+
+    problem: Path
+    table: VariableTable
+    section: NetworkSection
+    settings: TrainingSettings
+
+
+@dataclass(frozen=True)
+class _Files:
+    """What is written: the network, the report, and a picture if one is asked for."""
+
+    network: Path
+    report: Path
+    plot: Path | None
+
+    @property
+    def all(self) -> list[Path]:
+        return [path for path in (self.network, self.report, self.plot) if path is not None]
+
+    def check(self, read: list[Path]) -> None:
+        """Complain before the work about files that cannot be written, or would overwrite what is read."""
+        from reluplan.report.figures import check_plot
+
+        if self.network.suffix != ".onnx":
+            raise InputError(f"{self.network}: a network is written as an ONNX file; let its name end in .onnx")
+        check_plot(self.plot)
+        for path in self.all:
+            check_writable(path.parent)
+            if os.path.realpath(path) in {os.path.realpath(other) for other in read} or self.all.count(path) > 1:
+                raise InputError(f"{path}: is named twice, to be read or written; choose another name")
+
+    def write_report(self, report: TrainingReport) -> None:
+        """The report, and the picture of it."""
+        from reluplan.report.training import plot_training
+
+        report.save(self.report)
+        if self.plot is not None:
+            plot_training(report, self.plot)
+
+
+def _train(task: _Task, data: list[Path], clock: Clock, files: _Files, quiet: bool, as_json: bool) -> None:
+    from reluplan.data import read_transitions
+    from reluplan.learning.train import train as fit_network
+    from reluplan.report.training import TrainingView
+
+    states = task.table.states
+    actions = task.table.actions
+    transitions = read_transitions(data, [v.name for v in states], [v.name for v in actions], (*states, *actions))
+    with handling_signals() as handler:
         with TrainingView(quiet) as view:
             result = fit_network(
-                transitions, section.inputs, section.outputs, settings,
-                variables=variables, deadline=clock.deadline(), on_progress=view,
+                transitions, task.section.inputs, task.section.outputs, task.settings,
+                variables=(*states, *actions), deadline=clock.deadline(), on_progress=view,
             )  # fmt: skip
-        network_file.parent.mkdir(parents=True, exist_ok=True)
-        result.network.save(network_file)
-        found = _about_the_problem(result, problem, section, transitions)
-        found.save(report_file)
-        if plot is not None:
-            plot_training(found, plot)
-        with showing(keeper, network_file):
-            if as_json:
-                files = {"network": str(network_file), "report": str(report_file)}
-                print(json.dumps({**files, **json.loads(found.to_json())}, indent=2))
-            elif not quiet:
-                print_training(found)
-                print(f"files      {network_file}, {report_file}{f', {plot}' if plot else ''}")
-    return 0
+        files.network.parent.mkdir(parents=True, exist_ok=True)
+        result.network.save(files.network)
+        report = _about_the_problem(result, task.problem, task.section, transitions)
+        files.write_report(report)
+        with showing(handler, files.network):
+            print_outcome(as_json, quiet, lambda: _json(report, files), lambda: _print(report, files))
+
+
+def _json(report: TrainingReport, files: _Files) -> str:
+    names = {"network": str(files.network), "report": str(files.report)}
+    return json.dumps({**names, **json.loads(report.to_json())}, indent=2)
+
+
+def _print(report: TrainingReport, files: _Files) -> None:
+    from reluplan.report.training import print_training
+
+    print_training(report)
+    print(f"files      {', '.join(map(str, files.all))}")
 
 
 def _network_section(table: VariableTable) -> NetworkSection:
@@ -145,20 +207,6 @@ def _settings(section: NetworkSection, **given: Any) -> TrainingSettings:
     return TrainingSettings(**{name: value for name, value in given.items() if value is not None})
 
 
-def _check_files(read: list[Path], network: Path, report: Path, plot: Path | None) -> None:
-    """Complain before the work about files that cannot be written, or would overwrite what is read."""
-    from reluplan.report.convergence import check_plot
-
-    if network.suffix != ".onnx":
-        raise InputError(f"{network}: a network is written as an ONNX file; let its name end in .onnx")
-    check_plot(plot)
-    written = [path for path in (network, report, plot) if path is not None]
-    for path in written:
-        check_writable(path.parent)
-        if os.path.realpath(path) in {os.path.realpath(other) for other in read} or written.count(path) > 1:
-            raise InputError(f"{path}: is named twice, to be read or written; choose another name")
-
-
 def _check_problem(problem: Path, section: NetworkSection) -> None:
     """Complain before the work, not after it, about the rest of the problem file; a network of zeros stands in."""
     import numpy as np
@@ -166,7 +214,8 @@ def _check_problem(problem: Path, section: NetworkSection) -> None:
     from reluplan.network.relu_network import Layer, ReluNetwork
     from reluplan.problem.file import load_problem
 
-    inputs, outputs = len(section.inputs), len(section.outputs)
+    inputs = len(section.inputs)
+    outputs = len(section.outputs)
     load_problem(problem, ReluNetwork(inputs, (), Layer(np.zeros((outputs, inputs)), np.zeros(outputs))))
 
 

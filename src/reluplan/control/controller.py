@@ -82,7 +82,8 @@ class Controller:
         self.problem = problem if steps is None else problem.with_horizon(steps)
         self.lookahead = lookahead
         self.decisions: list[Decision] = []
-        self._time_limit, self._first_time_limit = time_limit_per_step, first
+        self._time_limit = time_limit_per_step
+        self._first_time_limit = first
         self._options = PlanningOptions(method, solver, gap, threads, seed)
         self._state_tolerance = state_tolerance
         self._current: Trajectory | None = None

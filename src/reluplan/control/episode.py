@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
-from reluplan.control.ordered import OrderedSimulator
+from reluplan.simulators.ordered import OrderedSimulator
 
 Array = NDArray[np.float64]
 Policy = Callable[[Array], Array]
@@ -42,19 +43,31 @@ def run_episode(
     on_step: Callable[[int, float], None] | None = None,
 ) -> Episode:
     """Apply policy(s_t) for t = 1..T; on_step hears the step's number and its reward."""
-    states, over = [simulator.reset(seed, start)], False
+    states = [simulator.reset(seed, start)]
     actions: list[Array] = []
     rewards: list[float] = []
     seconds: list[float] = []
+    over = False
     while len(actions) < steps and not over:
         began = clock.now()
         wanted = policy(states[-1])
         seconds.append(clock.now() - began)
-        action = simulator.allowed(wanted)
-        state, reward, over = simulator.step(action)
+        action, state, reward, over = _step(simulator, states[-1], wanted)
         states.append(state)
         actions.append(action)
         rewards.append(reward)
         if on_step is not None:
             on_step(len(actions), reward)
     return Episode(np.array(states), np.array(actions), np.array(rewards), np.array(seconds), len(actions) < steps)
+
+
+def _step(simulator: OrderedSimulator, state: Array, wanted: Array) -> tuple[Array, Array, float, bool]:
+    """(the action that was applied, next state, reward, whether the episode is over).
+
+    The reward is the simulator's own, or the problem's for this step if the simulator knows none.
+    """
+    allowed = simulator.allowed(wanted)
+    action = wanted if allowed is None else allowed  # to be refused with its reason
+    next_state, paid, over = simulator.step(action)
+    reward = simulator.problem_reward(state, action, next_state) if math.isnan(paid) else paid
+    return action, next_state, reward, over

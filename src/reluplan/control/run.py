@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from reluplan.control.controller import Controller
 from reluplan.control.episode import run_episode
-from reluplan.control.ordered import OrderedSimulator
 from reluplan.control.report import ControlReport
 from reluplan.errors import InputError
 from reluplan.interrupts import interruptible
 from reluplan.planning.run import Clock, Event
 from reluplan.problem.problem import Problem
+from reluplan.simulators.ordered import OrderedSimulator
 
 Array = NDArray[np.float64]
 StepListener = Callable[[int, int, float], None]
@@ -34,7 +34,9 @@ def control_episodes(
     """
     if episode_count < 1:
         raise InputError(f"the number of episodes must be at least 1, got {episode_count}")
-    problem, episodes, decisions = controller.problem, [], []
+    problem = controller.problem
+    episodes = []
+    decisions = []
     starts = draw_starts(problem, episode_count, seed) if random_starts else [None] * episode_count
     try:
         with interruptible():

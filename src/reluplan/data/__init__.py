@@ -1,11 +1,14 @@
 """Transition data: read, check, write."""
 
+from reluplan.data.formats import DATA_FORMATS, DataFormat
 from reluplan.data.quality import DataReport, data_report, require_inside_bounds
 from reluplan.data.read import read_transitions
 from reluplan.data.transitions import Transitions, concatenate
 from reluplan.data.write import write_transitions
 
 __all__ = [
+    "DATA_FORMATS",
+    "DataFormat",
     "DataReport",
     "Transitions",
     "concatenate",

@@ -17,7 +17,7 @@ from reluplan.errors import InputError, MissingExtraError
 
 def open_parquet(path: Path) -> ArrayTable:
     """The columns of a Parquet file; missing values read as NaN."""
-    parquet = _parquet()
+    parquet = require_parquet()
     try:
         table = parquet.read_table(path)
     except Exception as error:  # pyarrow's errors share no base
@@ -32,7 +32,7 @@ def open_parquet(path: Path) -> ArrayTable:
 
 def parquet_bytes(names: Sequence[str], columns: Sequence[NDArray[Any]]) -> bytes:
     """The content of a Parquet file with these columns."""
-    parquet = _parquet()
+    parquet = require_parquet()
     import pyarrow
 
     buffer = io.BytesIO()
@@ -45,7 +45,8 @@ def _first_line(error: Exception) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 
-def _parquet() -> Any:
+def require_parquet() -> Any:
+    """pyarrow's module for Parquet; complains if it is not installed."""
     try:
         from pyarrow import parquet
     except ImportError:

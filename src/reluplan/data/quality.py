@@ -21,7 +21,7 @@ Where = Callable[[Role, int], str]
 """The place of a transition's state or action in its file, such as `line 7`."""
 
 BINS = 20
-"""Equal parts of a variable's declared range; those with data count as covered."""
+"""Fine enough to show a gap in the data, coarse enough for some hundred rows to fill."""
 
 BOUND_TOLERANCE = 1e-6
 """Values may pass a bound by this much, relative to max(1, |bound|): sensors and simulators round."""
@@ -70,11 +70,14 @@ class DataReport:
         return json.dumps(asdict(self), indent=2)
 
 
-def data_report(transitions: Transitions, variables: Sequence[Variable] = ()) -> DataReport:
-    """The report on some transitions; bounds are those of the variables with the columns' names."""
+def data_report(transitions: Transitions, variables: Sequence[Variable] = (), bins: int = BINS) -> DataReport:
+    """The report on some transitions; bounds are those of the variables with the columns' names.
+
+    bins: equal parts of a variable's declared range; those with data count as covered.
+    """
     known = {variable.name: variable for variable in variables}
     columns = [
-        _coverage(name, role, values, known.get(name, Variable(name)))
+        _coverage(name, role, values, known.get(name, Variable(name)), bins)
         for role, names, table in _tables(transitions)
         for name, values in zip(names, table.T, strict=True)
     ]
@@ -127,7 +130,7 @@ def _tables(transitions: Transitions) -> list[tuple[Role, tuple[str, ...], Array
     ]
 
 
-def _coverage(name: str, role: Role, values: Array, variable: Variable) -> Coverage:
+def _coverage(name: str, role: Role, values: Array, variable: Variable, bins: int) -> Coverage:
     return Coverage(
         name=name,
         role=role,
@@ -135,7 +138,7 @@ def _coverage(name: str, role: Role, values: Array, variable: Variable) -> Cover
         maximum=float(values.max()),
         lower=variable.lower if math.isfinite(variable.lower) else None,
         upper=variable.upper if math.isfinite(variable.upper) else None,
-        covered=_covered_share(values, variable),
+        covered=_covered_share(values, variable, bins),
         outside=int(_is_outside(values, variable).sum()),
     )
 
@@ -147,14 +150,14 @@ def _is_outside(values: Array, variable: Variable) -> NDArray[np.bool_]:
     return np.asarray(below | above)
 
 
-def _covered_share(values: Array, variable: Variable) -> float | None:
-    """The share of BINS equal parts of [lower, upper] that hold data; of the whole numbers, if those are fewer."""
+def _covered_share(values: Array, variable: Variable, bins: int) -> float | None:
+    """The share of `bins` equal parts of [lower, upper] that hold data; of the whole numbers, if those are fewer."""
     width = variable.upper - variable.lower
     if not math.isfinite(width):
         return None
     if width == 0.0:
         return 1.0
-    count = int(min(BINS, width + 1)) if variable.is_discrete else BINS
+    count = int(min(bins, width + 1)) if variable.is_discrete else bins
     inside = values[(values >= variable.lower) & (values <= variable.upper)]
     edge = 0.5 if variable.is_discrete else 0.0
     hits, _ = np.histogram(inside, bins=count, range=(variable.lower - edge, variable.upper + edge))

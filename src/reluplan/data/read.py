@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.data.columns import ColumnPlaces, find_columns
+from reluplan.data.formats import open_table
 from reluplan.data.quality import Role, require_inside_bounds
-from reluplan.data.table import Table, open_table
+from reluplan.data.table import Table
 from reluplan.data.transitions import Transitions, concatenate
 from reluplan.errors import InputError
 from reluplan.problem.problem import Variable
@@ -26,7 +27,7 @@ def read_transitions(
     action_names: Sequence[str],
     variables: Sequence[Variable] = (),
 ) -> Transitions:
-    """The transitions in one or several data files (CSV, Parquet, NPZ); see docs/data.md for what they may look like.
+    """The transitions in one or several data files; see docs/data.md for what they may look like.
 
     Next states are read from their columns (x', next_x or x_next) or, where a file has none, from consecutive rows.
     variables: their bounds must hold the states and actions.

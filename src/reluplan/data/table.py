@@ -15,9 +15,6 @@ from reluplan.problem.expression import shortened
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-CSV_ENDINGS = (".csv", ".tsv", ".txt")
-ENDINGS = (*CSV_ENDINGS, ".parquet", ".npz")
-
 
 class Table(Protocol):
     """Columns of one file; cells that are empty read as NaN."""
@@ -53,26 +50,6 @@ class Table(Protocol):
     def gap(self) -> str | None:
         """Where an empty line stands between rows, None if there is none."""
         ...
-
-
-def open_table(path: Path) -> Table:
-    """The table of a file; its ending decides the format."""
-    ending = path.suffix.lower()
-    if ending not in ENDINGS:
-        raise InputError(f"{path}: data must be a file ending in .csv, .parquet or .npz; save a sheet as CSV")
-    if not path.is_file():
-        raise InputError(f"{path}: no such data file")
-    if ending == ".parquet":
-        from reluplan.data.parquet import open_parquet
-
-        return open_parquet(path)
-    if ending == ".npz":
-        from reluplan.data.npz import open_npz
-
-        return open_npz(path)
-    from reluplan.data.csv_table import open_csv
-
-    return open_csv(path)
 
 
 def check_header(path: Path, columns: Sequence[str]) -> None:

@@ -48,7 +48,8 @@ def concatenate(parts: Sequence[Transitions]) -> Transitions:
     first = parts[0]
     if len(parts) == 1:
         return first
-    episodes, offset = [], 0
+    episodes = []
+    offset = 0
     for part in parts:
         if (part.state_names, part.action_names) != (first.state_names, first.action_names):
             raise InputError("transitions of different variables cannot be put together")

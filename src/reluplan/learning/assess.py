@@ -14,7 +14,7 @@ from reluplan.learning.learning_data import LearningData
 from reluplan.learning.planning_cost import unstable_in_box
 from reluplan.learning.predictor import Predictor, is_rounded
 from reluplan.learning.report import LearningCurve, TrainingReport
-from reluplan.learning.rollout import HORIZONS, RolloutError, drift, rollout_errors
+from reluplan.learning.rollout import RolloutError, drift, rollout_errors
 from reluplan.learning.settings import TrainingSettings
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.problem.problem import Variable
@@ -34,7 +34,7 @@ def assess(
     predictor = Predictor(network, data.input_columns, data.output_columns, settings.predicts)
     test = data.transitions.select(data.split.test)
     rounded = is_rounded(variables, data.output_names)
-    rollouts = rollout_errors(predictor, test, rounded)
+    rollouts = rollout_errors(predictor, test, rounded, settings.rollouts)
     layers = (*network.hidden, network.output)
     return TrainingReport(
         inputs=data.input_names,
@@ -50,20 +50,20 @@ def assess(
         nonzero_weights=sum(int(np.count_nonzero(layer.weights)) for layer in layers),
         learning=learning,
         settings=settings,
-        notes=tuple(_notes(data, rollouts)),
+        notes=tuple(_notes(data, rollouts, settings.rollouts.horizons)),
         versions=_versions(),
         fingerprint=network.fingerprint(),
     )
 
 
-def _notes(data: LearningData, rollouts: Sequence[RolloutError]) -> list[str]:
+def _notes(data: LearningData, rollouts: Sequence[RolloutError], horizons: Sequence[int]) -> list[str]:
     """What the reader of the report must know."""
     constant = [
         name for name, is_constant in zip(data.input_names, data.input_scaling.constant, strict=True) if is_constant
     ]
     notes = [f"'{name}' never varies in the data: the network ignores it" for name in constant]
     if not rollouts:
-        notes.append(f"no held-out episode has {HORIZONS[0]} consecutive steps: nothing is known about longer rollouts")
+        notes.append(f"no held-out episode has {horizons[0]} consecutive steps: nothing is known about longer rollouts")
     return notes
 
 

@@ -78,7 +78,8 @@ class DenseNet:
         """The best output layer for the hidden layers as they are: linear least squares for each output."""
         features = self.features(inputs)
         features = torch.cat([features, torch.ones(len(features), 1, dtype=torch.float64)], dim=1)
-        gram, right = least_squares_matrix(features), features.T @ targets
+        gram = least_squares_matrix(features)
+        right = features.T @ targets
         for output, mask in enumerate(self.masks[-1]):
             read = torch.cat([mask, torch.ones(1, dtype=torch.float64)]) > 0.0
             solution = torch.zeros(len(gram), dtype=torch.float64)

@@ -9,49 +9,42 @@ import torch
 from torch import Tensor
 
 from reluplan.learning.dense_net import DenseNet, least_squares_matrix
+from reluplan.learning.settings import ExchangeSettings
 
-MOST = 4
-"""Units exchanged at a time."""
-
-CANDIDATES = 256
-"""New units to choose from."""
-
-ROWS = 8192
-"""Rows that stand for all of them here."""
-
-GAIN_OVER_COST = 0.5
-"""An exchange may cost more than it gains at once: it pays after some training."""
-
-EMPHASIS = 2.0
-"""Outputs count by this power of their mean squared error, so that units go to those that lag behind."""
+DEFAULT = ExchangeSettings()
 
 
 @torch.no_grad()
-def exchange_units(net: DenseNet, inputs: Tensor, targets: Tensor, rng: np.random.Generator) -> int:
+def exchange_units(
+    net: DenseNet, inputs: Tensor, targets: Tensor, rng: np.random.Generator, settings: ExchangeSettings = DEFAULT
+) -> int:
     """Replace units of the last hidden layer that are missed least by new ones, and fit the output anew.
 
     Returns how many. Measured to pay with one hidden layer; with more, the output that fits the moment best disturbs
     the layers below, and errors grow tenfold.
     """
-    rows = torch.from_numpy(rng.permutation(len(inputs))[:ROWS])
+    rows = torch.from_numpy(rng.permutation(len(inputs))[: settings.rows])
     count = 0
-    while count < MOST and _exchange_one(net, inputs[rows], targets[rows], rng):
+    while count < settings.most and _exchange_one(net, inputs[rows], targets[rows], rng, settings):
         count += 1
     net.refit_output(inputs, targets)
     return count
 
 
-def _exchange_one(net: DenseNet, inputs: Tensor, targets: Tensor, rng: np.random.Generator) -> bool:
+def _exchange_one(
+    net: DenseNet, inputs: Tensor, targets: Tensor, rng: np.random.Generator, settings: ExchangeSettings
+) -> bool:
     net.refit_output(inputs, targets)
-    fit = _LastLayer.of(net, inputs, targets)
+    fit = _LastLayer.of(net, inputs, targets, settings.emphasis)
     costs = fit.costs(net.weights[-1])
     idle = int(costs.argmin())
-    weights, biases = _candidates(fit, net.masks[-2][idle], rng)
+    weights, biases = _candidates(fit, net.masks[-2][idle], settings.candidates, rng)
     gains = fit.gains(torch.relu(torch.addmm(biases, fit.read, weights.T)))
     best = int(gains.argmax())
-    if gains[best] <= GAIN_OVER_COST * costs[idle]:
+    if gains[best] <= settings.gain_over_cost * costs[idle]:
         return False
-    net.weights[-2][idle], net.biases[-2][idle] = weights[best], biases[best]
+    net.weights[-2][idle] = weights[best]
+    net.biases[-2][idle] = biases[best]
     return True
 
 
@@ -70,14 +63,14 @@ class _LastLayer:
     emphasis: Tensor
 
     @classmethod
-    def of(cls, net: DenseNet, inputs: Tensor, targets: Tensor) -> _LastLayer:
+    def of(cls, net: DenseNet, inputs: Tensor, targets: Tensor, emphasis: float) -> _LastLayer:
         features = net.features(inputs)
         residuals = targets - torch.addmm(net.biases[-1], features, net.weights[-1].T)
         errors = torch.mean(residuals**2, dim=0)
         read = features[:, : net.weights[-2].shape[1]]
         features = torch.cat([features, torch.ones(len(features), 1, dtype=torch.float64)], dim=1)
         inverse = torch.linalg.inv(least_squares_matrix(features))
-        return cls(read, features, inverse, residuals, (errors / errors.mean().clamp_min(1e-300)) ** EMPHASIS)
+        return cls(read, features, inverse, residuals, (errors / errors.mean().clamp_min(1e-300)) ** emphasis)
 
     def costs(self, output_weights: Tensor) -> Tensor:
         """What dropping each unit j adds to the squared error after a new fit: Σ_k w_kj² / [(ZᵀZ)⁻¹]_jj."""
@@ -93,14 +86,14 @@ class _LastLayer:
         return torch.where(new, (values.T @ self.residuals) ** 2 @ self.emphasis / apart.clamp_min(1e-300), 0.0)
 
 
-def _candidates(fit: _LastLayer, mask: Tensor, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+def _candidates(fit: _LastLayer, mask: Tensor, count: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
     """Units that read some inputs at random and switch at rows drawn by their squared error."""
     width = fit.read.shape[1]
     scale = fit.read.std(dim=0).clamp_min(1e-9)
-    reads = rng.random((CANDIDATES, width)) < rng.uniform(1.0 / width, 1.0, (CANDIDATES, 1))
-    reads[np.arange(CANDIDATES), rng.integers(0, width, CANDIDATES)] = True
+    reads = rng.random((count, width)) < rng.uniform(1.0 / width, 1.0, (count, 1))
+    reads[np.arange(count), rng.integers(0, width, count)] = True
     weights = torch.from_numpy(rng.normal(size=reads.shape) * reads) * mask
     weights = weights / weights.norm(dim=1, keepdim=True).clamp_min(1e-9) / scale
     errors = (fit.residuals**2 @ fit.emphasis).numpy() + 1e-300
-    rows = torch.from_numpy(rng.choice(len(errors), CANDIDATES, p=errors / errors.sum()))
+    rows = torch.from_numpy(rng.choice(len(errors), count, p=errors / errors.sum()))
     return weights, -torch.sum(fit.read[rows] * weights, dim=1)

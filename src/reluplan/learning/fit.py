@@ -9,19 +9,16 @@ import torch
 
 from reluplan.learning.course import Course
 from reluplan.learning.exchange import exchange_units
-from reluplan.learning.settings import TrainingSettings
-
-EXCHANGE_EVERY = 3
-EXCHANGE_UNTIL = 0.6
-"""Units are exchanged every few epochs in this share of them; the rest is for settling down."""
+from reluplan.learning.settings import FitSettings, TrainingSettings
 
 
 def fit(
     course: Course, settings: TrainingSettings, rng: np.random.Generator, stage: str = "fit", exchange: bool = False
 ) -> None:
     """AdamW, its rate falling as a cosine; ends at the best weights, early if nothing gets better."""
-    net, count = course.net, len(course.inputs)
-    size = settings.batch_size or _batch_size(count)
+    net = course.net
+    count = len(course.inputs)
+    size = settings.batch_size or _batch_size(count, settings.fitting)
     optimiser = torch.optim.AdamW(
         net.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
     )
@@ -39,18 +36,19 @@ def fit(
             optimiser.step()
             total += loss.detach() * len(rows)
         idle = 0 if course.record(stage, epoch + 1, float(total) / count) else idle + 1
-        if exchange and epoch < EXCHANGE_UNTIL * settings.epochs:
+        if exchange and epoch < settings.exchanging.until * settings.epochs:
             idle = 0  # what was exchanged needs time to pay
-            if epoch % EXCHANGE_EVERY == 0:
-                exchange_units(net, course.inputs, course.targets, rng)
+            if epoch % settings.exchanging.every == 0:
+                exchange_units(net, course.inputs, course.targets, rng, settings.exchanging)
         if idle >= settings.patience:
             break
     course.restore_best()
 
 
-def _batch_size(count: int) -> int:
-    """The power of two that gives about 64 steps per epoch, from 32 to 512 rows."""
-    return int(2 ** np.clip(round(math.log2(count / 64)), 5, 9))
+def _batch_size(count: int, settings: FitSettings) -> int:
+    """The power of two that gives about so many steps per epoch, within its limits."""
+    exponent = round(math.log2(count / settings.steps_per_epoch))
+    return min(max(settings.smallest_batch, int(2.0**exponent)), settings.largest_batch)
 
 
 def _set_rate(optimiser: torch.optim.Optimizer, settings: TrainingSettings, done: float) -> None:

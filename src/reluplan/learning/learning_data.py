@@ -60,7 +60,9 @@ def learning_data(
     values = np.hstack([ordered.states, ordered.actions])[:, read]
     change = (ordered.next_states - ordered.states)[:, predicted]
     targets = change if settings.predicts == "delta" else ordered.next_states[:, predicted]
-    split = split_transitions(ordered, settings.validation_share, settings.test_share, settings.seed)
+    split = split_transitions(
+        ordered, settings.validation_share, settings.test_share, settings.seed, settings.splitting
+    )
     training = split.training
     return LearningData(
         ordered, rows, read, predicted, values, targets, split,

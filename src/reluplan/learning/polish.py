@@ -8,25 +8,17 @@ import torch
 from reluplan.learning.course import Course
 from reluplan.learning.settings import TrainingSettings
 
-CHUNK = 20
-"""Iterations between two looks at the validation loss."""
-
-PATIENCE = 3
-"""Looks without a better one before it ends."""
-
-MOST_ROWS = 100_000
-"""With more rows, a sample of this size stands for them."""
-
 
 def polish(course: Course, settings: TrainingSettings, rng: np.random.Generator) -> None:
     """Quasi-Newton steps to the bottom of the valley that the mini-batches found."""
+    chosen = settings.polishing
     net, inputs, targets = course.net, course.inputs, course.targets
-    if len(inputs) > MOST_ROWS:
-        rows = torch.from_numpy(np.sort(rng.choice(len(inputs), MOST_ROWS, replace=False)))
+    if len(inputs) > chosen.most_rows:
+        rows = torch.from_numpy(np.sort(rng.choice(len(inputs), chosen.most_rows, replace=False)))
         inputs, targets = inputs[rows], targets[rows]
     optimiser = torch.optim.LBFGS(
-        net.parameters(), max_iter=CHUNK, max_eval=2 * CHUNK, history_size=50, line_search_fn="strong_wolfe",
-        tolerance_grad=1e-14, tolerance_change=1e-16,
+        net.parameters(), max_iter=chosen.chunk, max_eval=2 * chosen.chunk, history_size=chosen.history,
+        line_search_fn="strong_wolfe", tolerance_grad=1e-14, tolerance_change=1e-16,
     )  # fmt: skip
 
     with torch.no_grad():
@@ -42,9 +34,9 @@ def polish(course: Course, settings: TrainingSettings, rng: np.random.Generator)
         return float(loss.detach())
 
     idle = 0
-    for done in range(CHUNK, settings.polish + 1, CHUNK):
+    for done in range(chosen.chunk, settings.polish + 1, chosen.chunk):
         loss = unit * float(optimiser.step(closure))  # type: ignore[no-untyped-call]
         idle = 0 if course.record("polish", done, loss) else idle + 1
-        if idle >= PATIENCE:
+        if idle >= chosen.patience:
             break
     course.restore_best()

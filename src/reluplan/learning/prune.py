@@ -7,9 +7,6 @@ from torch import Tensor
 
 from reluplan.learning.dense_net import DenseNet
 
-NEGLIGIBLE = 1e-3
-"""A weight that contributes less than this share to its unit's input counts as zero after training with L1."""
-
 
 @torch.no_grad()
 def prune_share(net: DenseNet, inputs: Tensor, share: float) -> None:
@@ -23,9 +20,9 @@ def prune_share(net: DenseNet, inputs: Tensor, share: float) -> None:
 
 
 @torch.no_grad()
-def prune_negligible(net: DenseNet, inputs: Tensor) -> None:
-    """Mask the weights that training with L1 drove to zero, almost."""
-    _mask_up_to(net, inputs, NEGLIGIBLE)
+def prune_negligible(net: DenseNet, inputs: Tensor, negligible: float) -> None:
+    """Mask the weights that training with L1 drove to zero, almost: those with contributions up to `negligible`."""
+    _mask_up_to(net, inputs, negligible)
 
 
 def _mask_up_to(net: DenseNet, inputs: Tensor, threshold: float) -> None:

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from reluplan.data.transitions import Transitions
 from reluplan.learning.predictor import Predictor
+from reluplan.learning.settings import RolloutSettings
 from reluplan.learning.split import follows_previous
 
 Array = NDArray[np.float64]
-HORIZONS = (10, 50, 100)
+DEFAULT = RolloutSettings()
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,12 @@ class Drift:
     rmse: tuple[tuple[float, ...], ...]
 
 
-def rollout_errors(predictor: Predictor, episodes: Transitions, rounded: NDArray[np.bool_]) -> tuple[RolloutError, ...]:
-    """Errors after 10, 50 and 100 steps, as far as the episodes go."""
+def rollout_errors(
+    predictor: Predictor, episodes: Transitions, rounded: NDArray[np.bool_], settings: RolloutSettings = DEFAULT
+) -> tuple[RolloutError, ...]:
+    """Errors after some numbers of steps, as far as the episodes go."""
     found = []
-    for steps in HORIZONS:
+    for steps in settings.horizons:
         errors = roll_out(predictor, episodes, steps, rounded)[:, -1]
         if len(errors):
             rmse, worst = np.sqrt(np.mean(errors**2, axis=0)), np.abs(errors).max(axis=0)

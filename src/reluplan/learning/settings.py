@@ -12,6 +12,86 @@ Predicts = Literal["next", "delta"]
 
 
 @dataclass(frozen=True)
+class FitSettings:
+    """The stage of mini-batches.
+
+    steps_per_epoch: the batch size is the power of two that gives about so many steps, from smallest_batch to
+    largest_batch rows (powers of two). retraining_share, retraining_slowdown: after pruning or regularising, most of
+    the work is done, so that share of the epochs is made, at a rate divided by the slowdown.
+    """
+
+    steps_per_epoch: int = 64
+    smallest_batch: int = 32
+    largest_batch: int = 512
+    retraining_share: float = 0.5
+    retraining_slowdown: float = 3.0
+
+
+@dataclass(frozen=True)
+class ExchangeSettings:
+    """Moving idle units to where the error is largest.
+
+    every, until: units are exchanged every few epochs in this share of them; the rest is for settling down.
+    most: units exchanged at a time. candidates: new units to choose from. rows: rows that stand for all of them here.
+    gain_over_cost: an exchange may cost more than it gains at once: it pays after some training.
+    emphasis: outputs count by this power of their mean squared error, so that units go to those that lag behind.
+    """
+
+    every: int = 3
+    until: float = 0.6
+    most: int = 4
+    candidates: int = 256
+    rows: int = 8192
+    gain_over_cost: float = 0.5
+    emphasis: float = 2.0
+
+
+@dataclass(frozen=True)
+class PolishSettings:
+    """The stage of L-BFGS.
+
+    chunk: iterations between two looks at the validation loss. patience: looks without a better one before it ends.
+    most_rows: with more rows, a sample of this size stands for them. history: updates that approximate the curvature.
+    """
+
+    chunk: int = 20
+    patience: int = 3
+    most_rows: int = 100_000
+    history: int = 50
+
+
+@dataclass(frozen=True)
+class PruneSettings:
+    """Weights for good at zero.
+
+    negligible: a weight that contributes less than this share to its unit's input is zero after training with L1.
+    """
+
+    negligible: float = 1e-3
+
+
+@dataclass(frozen=True)
+class SplitSettings:
+    """Which transitions are held out.
+
+    fewest_rows: with fewer transitions, held-out ones say nothing. fewest_episodes: fewer episodes are cut into runs of
+    consecutive steps, since whole ones would leave too little to learn from; blocks: the number of such runs. Single
+    rows would not do: neighbouring steps resemble each other.
+    """
+
+    fewest_rows: int = 30
+    fewest_episodes: int = 5
+    blocks: int = 20
+
+
+@dataclass(frozen=True)
+class RolloutSettings:
+    """How the network is judged when it is fed its own predictions. horizons: steps after which errors are told."""
+
+    horizons: tuple[int, ...] = (10, 50, 100)
+
+
+@dataclass(frozen=True)
 class TrainingSettings:
     """Everything that training depends on beside the data; equal settings and data give equal networks.
 
@@ -23,6 +103,7 @@ class TrainingSettings:
     prune: share of the weights that is set to zero. sparsity: weight of the L1 norm. stability: weight of the share
     of ReLUs that may switch within the box of the inputs.
     threads: the same number gives the same network; more than one pays for wide networks only.
+    fitting, exchanging, polishing, pruning, splitting, rollouts: what rarely needs a change.
     """
 
     hidden: tuple[int, ...] = (32,)
@@ -42,6 +123,12 @@ class TrainingSettings:
     test_share: float = 0.1
     seed: int = 0
     threads: int = 1
+    fitting: FitSettings = FitSettings()
+    exchanging: ExchangeSettings = ExchangeSettings()
+    polishing: PolishSettings = PolishSettings()
+    pruning: PruneSettings = PruneSettings()
+    splitting: SplitSettings = SplitSettings()
+    rollouts: RolloutSettings = RolloutSettings()
 
     def __post_init__(self) -> None:
         for ok, name, rule in self._rules():

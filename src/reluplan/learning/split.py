@@ -10,18 +10,12 @@ from numpy.typing import NDArray
 
 from reluplan.data.transitions import Transitions
 from reluplan.errors import InputError
+from reluplan.learning.settings import SplitSettings
 
 Index = NDArray[np.int64]
 By = Literal["episodes", "blocks", "rows"]
 
-FEWEST_ROWS = 30
-"""With fewer transitions, held-out ones say nothing."""
-
-FEWEST_EPISODES = 5
-"""Fewer episodes are cut into runs of consecutive steps: whole ones would leave too little to learn from."""
-
-BLOCKS = 20
-"""The number of such runs. Single rows would not do: neighbouring steps resemble each other."""
+DEFAULT = SplitSettings()
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,15 +28,19 @@ class Split:
     by: By
 
 
-def split_transitions(transitions: Transitions, validation_share: float, test_share: float, seed: int) -> Split:
+def split_transitions(
+    transitions: Transitions, validation_share: float, test_share: float, seed: int, settings: SplitSettings = DEFAULT
+) -> Split:
     """Whole episodes at random; runs of steps if there are few episodes; single rows if steps do not follow each other.
 
     The rows are in the order of episodes and steps. The largest group is always learned from.
     """
     count = len(transitions)
-    if count < FEWEST_ROWS:
-        raise InputError(f"{count} transitions are too few to learn from and to judge by; at least {FEWEST_ROWS}")
-    by, group = _groups(transitions)
+    if count < settings.fewest_rows:
+        raise InputError(
+            f"{count} transitions are too few to learn from and to judge by; at least {settings.fewest_rows}"
+        )
+    by, group = _groups(transitions, settings)
     sizes = np.bincount(group)
     order = np.random.default_rng(seed).permutation(len(sizes))
     order = np.append(order[order != sizes.argmax()], sizes.argmax())
@@ -62,14 +60,14 @@ def split_transitions(transitions: Transitions, validation_share: float, test_sh
     )
 
 
-def _groups(transitions: Transitions) -> tuple[By, Index]:
+def _groups(transitions: Transitions, settings: SplitSettings) -> tuple[By, Index]:
     """What must not be torn apart: the number 0, 1, ... of each row's group."""
     count = len(transitions)
     names, episode = np.unique(transitions.episode, return_inverse=True)
-    if len(names) >= FEWEST_EPISODES:
+    if len(names) >= settings.fewest_episodes:
         return "episodes", episode
     if follows_previous(transitions)[1:].mean() > 0.5:
-        return "blocks", np.arange(count) * BLOCKS // count
+        return "blocks", np.arange(count) * settings.blocks // count
     return "rows", np.arange(count)
 
 

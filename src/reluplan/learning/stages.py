@@ -39,7 +39,8 @@ def optimise(
     ending: Ending = "finished"
     with _reproducible(settings.threads):
         course = _start(data, settings, box, rng)
-        course.deadline, course.on_progress = deadline, on_progress
+        course.deadline = deadline
+        course.on_progress = on_progress
         try:
             with interruptible():
                 _run(course, settings, rng)
@@ -70,7 +71,8 @@ def _start(
     """A random network whose output layer fits the data as well as it can: no worse than linear dynamics."""
     inputs = torch.from_numpy(data.input_scaling.apply(data.inputs))
     targets = torch.from_numpy(data.target_scaling.apply(data.targets))
-    training, validation = torch.from_numpy(data.split.training), torch.from_numpy(data.split.validation)
+    training = torch.from_numpy(data.split.training)
+    validation = torch.from_numpy(data.split.validation)
     lower, upper = (torch.from_numpy(data.input_scaling.apply(side)) for side in box)
     net = DenseNet.random(inputs.shape[1], settings.hidden, targets.shape[1], settings.dense, rng)
     _ignore_inputs(net, torch.from_numpy(data.input_scaling.constant))
@@ -101,7 +103,7 @@ def _run(course: Course, settings: TrainingSettings, rng: np.random.Generator) -
         fit(course, _retraining(settings), rng, "regularise")
     if settings.sparsity:
         course.objective = dataclasses.replace(course.objective, sparsity=0.0)  # the zeros stay; the rest may grow
-        prune_negligible(course.net, course.inputs)
+        prune_negligible(course.net, course.inputs, settings.pruning.negligible)
         _begin_again(course)
     if settings.prune:
         prune_share(course.net, course.inputs, settings.prune)
@@ -118,7 +120,10 @@ def _begin_again(course: Course) -> None:
 
 
 def _retraining(settings: TrainingSettings) -> TrainingSettings:
-    """Half the epochs, at a third of the rate: most of the work is done."""
+    """Fewer epochs, at a lower rate: most of the work is done."""
+    fitting = settings.fitting
     return dataclasses.replace(
-        settings, epochs=max(1, settings.epochs // 2), learning_rate=settings.learning_rate / 3.0
+        settings,
+        epochs=max(1, int(fitting.retraining_share * settings.epochs)),
+        learning_rate=settings.learning_rate / fitting.retraining_slowdown,
     )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from reluplan.errors import InputError
+from reluplan.files import write_atomically
 from reluplan.network.relu_network import Array, Layer, ReluNetwork
 
 OPSET = 17  # Gemm, Relu and Concat in double precision, for every onnxruntime since 1.12
@@ -31,7 +30,7 @@ def write_onnx(network: ReluNetwork, path: Path) -> None:
     if model.ByteSize() > LARGEST_FILE:
         raise InputError(f"{path}: the network has {model.ByteSize():,} bytes, more than an ONNX file can hold")
     onnx.checker.check_model(model)
-    _write_in_one_step(model.SerializeToString(deterministic=True), path)
+    write_atomically(path, model.SerializeToString(deterministic=True), create_folder=False)
 
 
 def _model(network: ReluNetwork) -> onnx.ModelProto:
@@ -74,15 +73,3 @@ def _read_blocks(layer: Layer, blocks: list[tuple[str, int]]) -> Iterator[tuple[
     for position, ((name, _), part) in enumerate(zip(blocks, parts, strict=True)):
         if part.any() or (reads_nothing and position == 0):
             yield name, part
-
-
-def _write_in_one_step(content: bytes, path: Path) -> None:
-    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except OSError as error:
-        raise InputError(f"{path}: the network cannot be written: {error.strerror or error}") from None
-    finally:
-        with suppress(OSError):  # gone already if all went well
-            temporary.unlink()

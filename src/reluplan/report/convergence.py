@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-import io
-from importlib.util import find_spec
 from pathlib import Path
 
-from reluplan.errors import InputError, MissingExtraError
-from reluplan.files import write_atomically
 from reluplan.potentials.potential_set import PotentialSet
-
-ENDINGS = (".png", ".svg", ".pdf")
-
-
-def check_plot(path: Path | None) -> None:
-    """Complain before the work if the picture cannot be made."""
-    if path is None:
-        return
-    if path.suffix not in ENDINGS:
-        raise InputError(f"{path}: a plot must end in {', '.join(ENDINGS)}")
-    if find_spec("matplotlib") is None:
-        raise MissingExtraError("matplotlib", "plot", "Plotting")
+from reluplan.report.figures import check_plot, save_figure
 
 
 def plot_convergence(potentials: PotentialSet, path: Path) -> None:
@@ -44,6 +29,4 @@ def plot_convergence(potentials: PotentialSet, path: Path) -> None:
     axes.set_title(f"Reward potentials, N = {report.interval_count}: {report.cuts} cuts, {state}")
     axes.grid(visible=True, which="major", alpha=0.3)
     axes.legend()
-    picture = io.BytesIO()
-    figure.savefig(picture, format=path.suffix[1:], dpi=150)
-    write_atomically(path, picture.getvalue())
+    save_figure(figure, path)

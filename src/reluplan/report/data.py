@@ -6,12 +6,12 @@ from rich.console import Console
 from rich.table import Table
 
 from reluplan.data.quality import Coverage, DataReport
-
-SPARSE = 0.5
-"""A range that is covered less than this is pointed out: the network is a guess in the rest of it."""
+from reluplan.report.settings import DEFAULT_TERMINAL, TerminalSettings
 
 
-def print_data(report: DataReport, console: Console | None = None) -> None:
+def print_data(
+    report: DataReport, console: Console | None = None, settings: TerminalSettings = DEFAULT_TERMINAL
+) -> None:
     """Size, faults and coverage of transition data."""
     console = console or Console(highlight=False, markup=False, soft_wrap=True)
     console.print(f"rows      {report.rows} transitions in {report.episodes} episode(s)")
@@ -21,17 +21,18 @@ def print_data(report: DataReport, console: Console | None = None) -> None:
         console.print(f"constant  {name} never changes, so nothing can be learned about it")
     for name, count in report.outside.items():
         console.print(f"outside   {count} value(s) of {name} lie outside the declared bounds")
-    console.print(coverage_table(report))
+    console.print(coverage_table(report, settings.sparse))
 
 
-def coverage_table(report: DataReport) -> Table:
+def coverage_table(report: DataReport, sparse: float = DEFAULT_TERMINAL.sparse) -> Table:
     """One row per state and action: values, declared bounds, covered share."""
     table = Table(box=None, pad_edge=False)
     for heading in ("variable", "smallest", "largest", "bounds", "covered"):
         table.add_column(heading, justify="left" if heading == "variable" else "right", no_wrap=True)
     for column in report.coverage:
         if column.role != "next state":
-            table.add_row(column.name, f"{column.minimum:g}", f"{column.maximum:g}", _bounds(column), _covered(column))
+            covered = _covered(column, sparse)
+            table.add_row(column.name, f"{column.minimum:g}", f"{column.maximum:g}", _bounds(column), covered)
     return table
 
 
@@ -43,7 +44,7 @@ def _bounds(column: Coverage) -> str:
     return f"[{low}, {high}]"
 
 
-def _covered(column: Coverage) -> str:
+def _covered(column: Coverage, sparse: float) -> str:
     if column.covered is None:
         return "-"
-    return f"{column.covered:.0%}{' (sparse)' * (column.covered < SPARSE)}"
+    return f"{column.covered:.0%}{' (sparse)' * (column.covered < sparse)}"

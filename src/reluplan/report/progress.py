@@ -11,10 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from reluplan.planning.run import Clock, Event
-
-QUIET_SECONDS = 10.0
-SMALL_STEP = 1e-3
-"""A bound that moves by less than this share of itself is told only after so many seconds."""
+from reluplan.report.settings import DEFAULT_TERMINAL, TerminalSettings
 
 
 class ProgressView:
@@ -25,8 +22,16 @@ class ProgressView:
     lines of the log go to stderr.
     """
 
-    def __init__(self, clock: Clock, quiet: bool, console: Console | None = None) -> None:
-        self._clock, self._quiet = clock, quiet
+    def __init__(
+        self,
+        clock: Clock,
+        quiet: bool,
+        console: Console | None = None,
+        settings: TerminalSettings = DEFAULT_TERMINAL,
+    ) -> None:
+        self._clock = clock
+        self._quiet = quiet
+        self._settings = settings
         self._console = console or Console(stderr=True)
         self._last: Event | None = None
         self._told: Event | None = None
@@ -63,12 +68,14 @@ class ProgressView:
 
     def _is_creeping(self, event: Event) -> bool:
         """Whether nothing but the bound has changed, by little, and a line was told a short while ago."""
-        told, last = self._told, self._last
+        told = self._told
+        last = self._last
         if told is None or last is None or told.bound is None or event.bound is None or last.bound == event.bound:
             return False
         same = (event.stage, event.reward) == (told.stage, told.reward)
         step = abs(event.bound - told.bound) / max(1.0, abs(event.bound))
-        return same and step < SMALL_STEP and event.seconds < told.seconds + QUIET_SECONDS
+        soon = event.seconds < told.seconds + self._settings.quiet_seconds
+        return same and soon and step < self._settings.small_step
 
     def _tell_last(self) -> None:
         """Write the line of the latest event, unless that was done."""

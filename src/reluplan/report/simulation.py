@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,29 +10,25 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from reluplan.files import write_atomically
 from reluplan.problem.problem import Problem
-from reluplan.report.convergence import check_plot
-from reluplan.report.terminal import SHOWN_VIOLATIONS
+from reluplan.report.figures import check_plot, save_figure
+from reluplan.report.settings import DEFAULT_FIGURES, DEFAULT_TERMINAL, FigureSettings, TerminalSettings
 from reluplan.simulators.validate import ValidationReport
 
-PANELS = 12
-"""States that a picture shows, those that drift most first."""
 
-SHOWN_STATES = 20
-
-
-def print_validation(report: ValidationReport, console: Console | None = None) -> None:
+def print_validation(
+    report: ValidationReport, console: Console | None = None, settings: TerminalSettings = DEFAULT_TERMINAL
+) -> None:
     """Rewards, drift and broken constraints of a plan in the true system."""
     console = console or Console(highlight=False, markup=False, soft_wrap=True)
     console.print()
     console.print("In the true system:")
     console.print(_rewards(report))
-    for line in _notes(report):
+    for line in _notes(report, settings.violations):
         console.print(line)
-    console.print(_drift(report))
-    if len(report.drift) > SHOWN_STATES:
-        console.print(f"and {len(report.drift) - SHOWN_STATES} more states (see --json)")
+    console.print(_drift(report, settings.states))
+    if len(report.drift) > settings.states:
+        console.print(f"and {len(report.drift) - settings.states} more states (see --json)")
 
 
 def _rewards(report: ValidationReport) -> str:
@@ -46,7 +41,7 @@ def _rewards(report: ValidationReport) -> str:
     return "\n".join(lines)
 
 
-def _notes(report: ValidationReport) -> Sequence[str]:
+def _notes(report: ValidationReport, shown: int) -> Sequence[str]:
     lines = []
     if report.clipped_steps:
         lines.append(
@@ -56,30 +51,32 @@ def _notes(report: ValidationReport) -> Sequence[str]:
     if report.ended_at is not None:
         lines.append(f"ended    the simulator called the episode over after step {report.ended_at}; run on regardless")
     broken = report.check.broken
-    lines += [f"broken   step {v.step}: {v.constraint} by {v.amount:.3g}" for v in broken[:SHOWN_VIOLATIONS]]
-    if len(broken) > SHOWN_VIOLATIONS:
-        lines.append(f"         and {len(broken) - SHOWN_VIOLATIONS} more (see --json)")
+    lines += [f"broken   step {v.step}: {v.constraint} by {v.amount:.3g}" for v in broken[:shown]]
+    if len(broken) > shown:
+        lines.append(f"         and {len(broken) - shown} more (see --json)")
     if not broken:
         lines.append("kept     every constraint holds")
     return lines
 
 
-def _drift(report: ValidationReport) -> Table:
+def _drift(report: ValidationReport, shown: int) -> Table:
     table = Table(box=None, pad_edge=False)
     table.add_column("drift of", no_wrap=True)
     for heading in ("mean", "largest", "at step"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for drift in report.drift[:SHOWN_STATES]:
+    for drift in report.drift[:shown]:
         table.add_row(drift.state, f"{drift.mean:.3g}", f"{drift.maximum:.3g}", str(drift.step))
     return table
 
 
-def plot_drift(problem: Problem, report: ValidationReport, path: Path) -> None:
+def plot_drift(
+    problem: Problem, report: ValidationReport, path: Path, settings: FigureSettings = DEFAULT_FIGURES
+) -> None:
     """Every state in the model and in the true system over the steps, one panel each."""
     check_plot(path)
     from matplotlib.figure import Figure
 
-    order = sorted(range(len(report.drift)), key=lambda i: -report.drift[i].maximum)[:PANELS]
+    order = sorted(range(len(report.drift)), key=lambda i: -report.drift[i].maximum)[: settings.panels]
     shown = sorted(order)
     columns = min(3, len(shown))
     rows = math.ceil(len(shown) / columns)
@@ -91,9 +88,7 @@ def plot_drift(problem: Problem, report: ValidationReport, path: Path) -> None:
         panels[place // columns][place % columns].set_visible(False)
     panels[0][0].legend()
     figure.suptitle(f"{problem.name}: the plan in the network and in the true system")
-    picture = io.BytesIO()
-    figure.savefig(picture, format=path.suffix[1:], dpi=150)
-    write_atomically(path, picture.getvalue())
+    save_figure(figure, path, settings)
 
 
 def _panel(axes: Any, problem: Problem, report: ValidationReport, index: int) -> None:

@@ -14,6 +14,7 @@ from reluplan.problem.plan_file import StoredPlan
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
 from reluplan.problem.tolerance import TOLERANCE
+from reluplan.report.settings import DEFAULT_TERMINAL, TerminalSettings
 
 STATUS_WORDS = {
     "optimal": "optimal: the plan is proven to be the best, within the gap",
@@ -21,7 +22,6 @@ STATUS_WORDS = {
     "infeasible": "infeasible: it is proven that no plan exists",
     "no_plan": "no plan found within the limits; it is not proven that there is none",
 }
-SHOWN_VIOLATIONS = 5
 
 
 def print_result(result: PlanResult, folder: Path) -> None:
@@ -62,7 +62,7 @@ def check_record(problem: Problem, report: CheckReport, trajectory: Trajectory, 
     return record
 
 
-def print_check(record: dict[str, Any]) -> None:
+def print_check(record: dict[str, Any], settings: TerminalSettings = DEFAULT_TERMINAL) -> None:
     """The check in a few lines."""
     other = f" (the problem file says {record['problem_horizon']})" * (record["horizon"] != record["problem_horizon"])
     valid = "valid" if record.get("valid", record["ok"]) else "NOT valid"
@@ -72,10 +72,11 @@ def print_check(record: dict[str, Any]) -> None:
     print(f"checked  {record['constraints_checked']} constraints, largest violation {record['max_violation']:.3g}")
     if "largest_state_difference" in record:
         print(f"states   differ from the file's by at most {record['largest_state_difference']:.3g}")
-    for violation in record["violations"][:SHOWN_VIOLATIONS]:
+    for violation in record["violations"][: settings.violations]:
         print(f"broken   step {violation['step']}: {violation['constraint']} by {violation['amount']:.3g}")
-    if len(record["violations"]) > SHOWN_VIOLATIONS:
-        print(f"         and {len(record['violations']) - SHOWN_VIOLATIONS} more (see --json)")
+    hidden = len(record["violations"]) - settings.violations
+    if hidden > 0:
+        print(f"         and {hidden} more (see --json)")
 
 
 def print_disagreements(record: dict[str, Any]) -> None:

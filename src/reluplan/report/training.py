@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import time
 from pathlib import Path
@@ -14,9 +13,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from reluplan.files import write_atomically
 from reluplan.learning.report import CurvePoint, TrainingReport
-from reluplan.report.convergence import check_plot
+from reluplan.report.figures import check_plot, save_figure
+from reluplan.report.settings import DEFAULT_FIGURES, FigureSettings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,11 +26,6 @@ ENDINGS = {
     "time limit": "the time limit ended it: these are the best weights so far",
 }
 SHADES = ("0.97", "0.91")
-WIDE_RANGE = 30.0
-"""States whose errors differ by more than this share a logarithmic axis."""
-
-MOST_LINES = 8
-"""States beyond this many share one colour in the picture."""
 
 
 class TrainingView:
@@ -122,7 +116,7 @@ def _explained(value: float | None) -> str:
     return "-" if value is None else f"{value:.6f}"
 
 
-def plot_training(report: TrainingReport, path: Path) -> None:
+def plot_training(report: TrainingReport, path: Path, settings: FigureSettings = DEFAULT_FIGURES) -> None:
     """Two panels: the learning curves, and how errors grow over a rollout."""
     check_plot(path)
     from matplotlib.figure import Figure
@@ -130,10 +124,8 @@ def plot_training(report: TrainingReport, path: Path) -> None:
     figure = Figure(figsize=(11.0, 4.2), layout="constrained")
     curves, drift = figure.subplots(1, 2)
     _plot_curves(report, curves)
-    _plot_drift(report, drift)
-    picture = io.BytesIO()
-    figure.savefig(picture, format=path.suffix[1:], dpi=150)
-    write_atomically(path, picture.getvalue())
+    _plot_drift(report, drift, settings)
+    save_figure(figure, path, settings)
 
 
 def _plot_curves(report: TrainingReport, axes: Axes) -> None:
@@ -168,7 +160,7 @@ def _stage_spans(report: TrainingReport) -> list[tuple[str, float, float]]:
     return [span for span in spans if span[0] not in ("start", "prune")]
 
 
-def _plot_drift(report: TrainingReport, axes: Axes) -> None:
+def _plot_drift(report: TrainingReport, axes: Axes, settings: FigureSettings) -> None:
     """RMSE of each state after 1, 2, ... steps of feeding the network its own predictions."""
     count = report.drift.windows if report.drift else 0
     axes.set_title(f"Drift over rollouts of the network ({count} of them)")
@@ -180,17 +172,17 @@ def _plot_drift(report: TrainingReport, axes: Axes) -> None:
     steps = range(1, len(report.drift.rmse) + 1)
     lines: list[Any] = list(zip(*report.drift.rmse, strict=True))
     for index, (name, line) in enumerate(zip(report.outputs, lines, strict=True)):
-        crowded = len(lines) > MOST_LINES
+        crowded = len(lines) > settings.most_lines
         axes.plot(steps, line, linewidth=1.4, color="0.6" if crowded else f"C{index}", label="" if crowded else name)
     peaks = [max(line) for line in lines]
-    if max(peaks) > WIDE_RANGE * max(min(peaks), 1e-300):
+    if max(peaks) > settings.wide_range * max(min(peaks), 1e-300):
         axes.set_yscale("log")
     else:
         axes.set_ylim(bottom=0.0)
     axes.set_xlim(1, len(report.drift.rmse))
     _leave_room(axes)
     axes.grid(visible=True, which="major", alpha=0.3)
-    if len(lines) <= MOST_LINES:
+    if len(lines) <= settings.most_lines:
         axes.legend(loc="upper center", ncols=min(4, len(lines)))
 
 

@@ -7,6 +7,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan.errors import InputError
+
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
@@ -60,3 +62,9 @@ class Simulator(Protocol):
     def close(self) -> None:
         """Release what the simulator holds."""
         ...
+
+
+def require_no_instance(spec: str, instance: str | None) -> None:
+    """Complain about an instance of what has none."""
+    if instance is not None:
+        raise InputError(f"simulator '{spec}': only RDDL domains have instances; leave out '{instance}'")

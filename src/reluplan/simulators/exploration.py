@@ -9,15 +9,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from reluplan.errors import InputError
+from reluplan.simulators.settings import DEFAULT_EXPLORATION, ExplorationSettings
 
 Array = NDArray[np.float64]
 Exploration = Literal["uniform", "smooth", "latin"]
-
-MEMORY = (0.5, 0.99)
-"""Range of the memory ρ of smooth actions, one per episode: from a few steps to hundreds."""
-
-STRETCH = 1.2
-"""Smooth fractions are stretched by this about 1/2 and clipped, so that actions stay at their ends for a while."""
 
 
 def check_exploration(name: str) -> None:
@@ -26,7 +21,13 @@ def check_exploration(name: str) -> None:
         raise InputError(f"unknown exploration '{name}'; choose one of {', '.join(get_args(Exploration))}")
 
 
-def action_fractions(exploration: str, steps: int, count: int, rng: np.random.Generator) -> Array:
+def action_fractions(
+    exploration: str,
+    steps: int,
+    count: int,
+    rng: np.random.Generator,
+    settings: ExplorationSettings = DEFAULT_EXPLORATION,
+) -> Array:
     """Where in their ranges the actions of one episode lie, each in [0, 1], shape (steps, count).
 
     uniform, latin: independent. smooth: z_{t+1} = ρ z_t + sqrt(1 − ρ²) ε_t with standard normal ε, and the fraction
@@ -34,7 +35,7 @@ def action_fractions(exploration: str, steps: int, count: int, rng: np.random.Ge
     """
     if exploration != "smooth":
         return rng.random((steps, count))
-    memory = rng.uniform(*MEMORY)
+    memory = rng.uniform(*settings.memory)
     noise = rng.standard_normal((steps, count))
     filtered = np.empty_like(noise)
     value = rng.standard_normal(count)
@@ -42,7 +43,7 @@ def action_fractions(exploration: str, steps: int, count: int, rng: np.random.Ge
         value = memory * value + np.sqrt(1.0 - memory**2) * noise[t]
         filtered[t] = value
     fractions: Array = ndtr(filtered)
-    return np.clip(0.5 + STRETCH * (fractions - 0.5), 0.0, 1.0)
+    return np.clip(0.5 + settings.stretch * (fractions - 0.5), 0.0, 1.0)
 
 
 def latin_hypercube(count: int, width: int, rng: np.random.Generator) -> Array:

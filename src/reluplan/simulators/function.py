@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from reluplan.errors import InputError
 from reluplan.problem.expression import did_you_mean
+from reluplan.simulators.base import require_no_instance
 
 Array = NDArray[np.float64]
 
@@ -30,7 +31,8 @@ class FunctionSimulator:
     can_set_state = True
 
     def __init__(self, spec: str, module: ModuleType, function: Callable[[Array, Array], Any]) -> None:
-        self._spec, self._function = spec, function
+        self._spec = spec
+        self._function = function
         self.state_names, self.state_lower, self.state_upper = _variables(spec, module, "STATES")
         self.action_names, self.action_lower, self.action_upper = _variables(spec, module, "ACTIONS")
         self.state_is_discrete = np.zeros(len(self.state_names), dtype=bool)
@@ -87,11 +89,12 @@ class FunctionSimulator:
         """Nothing is held."""
 
 
-def open_function(spec: str) -> FunctionSimulator:
+def open_function(spec: str, instance: str | None = None) -> FunctionSimulator:
     """The simulator of `file.py:function` or `package.module:function`.
 
     The file or package is executed, with the user's rights and without confinement: for trusted code only.
     """
+    require_no_instance(spec, instance)
     place, _, name = spec.rpartition(":")
     if not place or not name:
         raise InputError(f"simulator '{spec}': expected file.py:function or package.module:function")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.errors import InputError, MissingExtraError
+from reluplan.simulators.base import require_no_instance
 
 Array = NDArray[np.float64]
 
@@ -21,8 +22,11 @@ class GymnasiumSimulator:
     """
 
     def __init__(self, name: str, environment: Any, horizon: int | None) -> None:
-        self._name, self._environment, self.horizon = name, environment, horizon
-        observation, action = environment.observation_space, environment.action_space
+        self._name = name
+        self._environment = environment
+        self.horizon = horizon
+        observation = environment.observation_space
+        action = environment.action_space
         self._choices = int(action.n) if _kind(action) == "Discrete" else 0
         self._require_vectors(observation, action)
         self.state_names = tuple(f"obs[{i}]" for i in range(observation.shape[0]))
@@ -30,7 +34,8 @@ class GymnasiumSimulator:
         self.state_is_discrete = np.full(len(self.state_names), observation.dtype.kind not in "f")
         if self._choices:
             first = int(action.start)
-            self.action_lower, self.action_upper = np.array([float(first)]), np.array([first + self._choices - 1.0])
+            self.action_lower = np.array([float(first)])
+            self.action_upper = np.array([first + self._choices - 1.0])
         else:
             self.action_lower, self.action_upper = _box(action)
         self.action_names = tuple(f"action[{i}]" for i in range(len(self.action_lower)))
@@ -84,8 +89,9 @@ class GymnasiumSimulator:
         self._environment.close()
 
 
-def open_gymnasium(name: str) -> GymnasiumSimulator:
+def open_gymnasium(name: str, instance: str | None = None) -> GymnasiumSimulator:
     """The registered environment of that name, without its limit on steps."""
+    require_no_instance(f"gym:{name}", instance)
     try:
         import gymnasium
     except ImportError:

@@ -9,19 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.errors import InputError
+from reluplan.simulators.settings import DEFAULT_EXPLORATION, ExplorationSettings
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Allowed = Callable[[Array], bool]
 
-SPREAD_ROUNDS = 10
-"""Halvings that find the end of what is allowed when actions are spread: to 1/1000 of the range."""
-
 NEAREST_ROUNDS = 50
 """Halvings that find the allowed value next to a wanted one: to the last digit."""
-
-ATTEMPTS = 1000
-"""Random actions that are tried where the default action is not allowed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +58,7 @@ class ActionLimits:
     box: Box
     default: Array
     allowed: Allowed
+    settings: ExplorationSettings = DEFAULT_EXPLORATION
 
     def spread(self, fractions: Array, rng: np.random.Generator) -> Array | None:
         """An allowed action that stands for fractions of what is allowed, each in [0, 1]; None if none is found.
@@ -78,10 +74,11 @@ class ActionLimits:
         if start is None:
             return None
         action = start
+        rounds = self.settings.spread_rounds
         for at in rng.permutation(len(action)):
             low, high = action.copy(), action.copy()
-            low[at] = self._reach(action, at, self.box.lower[at], SPREAD_ROUNDS)
-            high[at] = self._reach(action, at, self.box.upper[at], SPREAD_ROUNDS)
+            low[at] = self._reach(action, at, self.box.lower[at], rounds)
+            high[at] = self._reach(action, at, self.box.upper[at], rounds)
             trial = np.where(low < high, between(low, high, fractions, self.box.is_discrete), action)
             action = trial if self.allowed(trial) else action
         return action
@@ -104,7 +101,7 @@ class ActionLimits:
         """An allowed action: the default, or the first of many random ones."""
         if self.allowed(self.default):
             return self.default.copy()
-        candidates = (self.box.point(rng.random(len(self.default))) for _ in range(ATTEMPTS))
+        candidates = (self.box.point(rng.random(len(self.default))) for _ in range(self.settings.attempts))
         return next((action for action in candidates if self.allowed(action)), None)
 
     def _reach(self, action: Array, at: int, goal: float, rounds: int) -> float:

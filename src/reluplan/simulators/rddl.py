@@ -103,10 +103,12 @@ class RddlSimulator:
         self._model = model = self._sampler.rddl
         self._states = _Fluents.of(model, list(model.state_fluents), self._sampler.init_values)
         self._actions = _Fluents.of(model, list(model.action_fluents), self._sampler.init_values)
-        self.state_names, self.action_names = self._states.ground_names(), self._actions.ground_names()
+        self.state_names = self._states.ground_names()
+        self.action_names = self._actions.ground_names()
         self.state_lower, self.state_upper = self._states.box(bounds)
         self.action_lower, self.action_upper = self._actions.box(bounds)
-        self.state_is_discrete, self.action_is_discrete = self._states.is_discrete(), self._actions.is_discrete()
+        self.state_is_discrete = self._states.is_discrete()
+        self.action_is_discrete = self._actions.is_discrete()
         self.default_action = self._actions.vector(self._sampler.noop_actions)
         self.horizon: int | None = int(model.horizon)
 
@@ -127,7 +129,8 @@ class RddlSimulator:
         """The first broken action precondition, or the limit on actions that are not the default."""
         if self.allows(action):
             return None
-        tensors, allowed = self._actions.tensors(action), self._model.max_allowed_actions
+        tensors = self._actions.tensors(action)
+        allowed = self._model.max_allowed_actions
         changed = self._changed(tensors)
         if changed > allowed:
             return f"{changed} actions differ from their default, at most {allowed} may (max-nondef-actions)"
@@ -166,7 +169,7 @@ class RddlSimulator:
         """Nothing is held."""
 
 
-def open_rddl(domain: str, instance: str | None) -> RddlSimulator:
+def open_rddl(domain: str, instance: str | None = None) -> RddlSimulator:
     """A domain file with its instance file, or a name and an instance of rddlrepository."""
     if "," in domain and instance is None:
         domain, instance = domain.split(",", 1)

@@ -17,8 +17,7 @@ from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory, step_vectors
 from reluplan.problem.tolerance import TOLERANCE
 from reluplan.simulators.base import Simulator
-from reluplan.simulators.limits import ActionLimits, Box
-from reluplan.simulators.matching import match_names
+from reluplan.simulators.ordered import OrderedSimulator
 
 Array = NDArray[np.float64]
 
@@ -92,7 +91,8 @@ def validate(problem: Problem, trajectory: Trajectory, simulator: Simulator, see
     run.start(trajectory.states[0], seed)
     for action in trajectory.actions:
         run.step(action)
-    states, actions = np.array(run.states), np.array(run.actions)
+    states = np.array(run.states)
+    actions = np.array(run.actions)
     with np.errstate(over="ignore", invalid="ignore"):
         steps = step_vectors(states, actions, trajectory.auxiliaries)
         true = Trajectory(states, actions, trajectory.auxiliaries, problem.reward.evaluate(steps))
@@ -112,28 +112,22 @@ def validate(problem: Problem, trajectory: Trajectory, simulator: Simulator, see
 
 
 class _Run:
-    """A simulator that is stepped with a problem's actions and read as the problem's states."""
+    """The actions of a plan in the true system, step by step."""
 
     def __init__(self, problem: Problem, simulator: Simulator) -> None:
-        self._problem, self._simulator = problem, simulator
-        source = problem.source
-        self._state_places = match_names(simulator.state_names, [v.name for v in problem.states], "state", source)
-        self._action_places = match_names(simulator.action_names, [v.name for v in problem.actions], "action", source)
-        box = Box(simulator.action_lower, simulator.action_upper, simulator.action_is_discrete)
-        self._limits = ActionLimits(box, simulator.default_action, simulator.allows)
+        self._problem = problem
+        self._system = OrderedSimulator(simulator, problem)
         self.states: list[Array] = []
         self.actions: list[Array] = []
         self.rewards: list[float] = []
         self.ended_at: int | None = None
 
     def start(self, state: Array, seed: int) -> None:
-        """Begin in the plan's first state; states that the problem does not know keep the simulator's value."""
-        full = self._simulator.reset(seed)
-        if self._simulator.can_set_state:
-            full[self._state_places] = state
-            self._simulator.set_state(full)
+        """Begin in the plan's first state."""
+        if self._system.can_set_state:
+            self._system.reset(seed, state)
         else:
-            self._require_start(full[self._state_places], state)
+            self._require_start(self._system.reset(seed), state)
         self.states.append(state)
 
     def _require_start(self, actual: Array, wanted: Array) -> None:
@@ -147,11 +141,11 @@ class _Run:
     def step(self, action: Array) -> None:
         """One step; after a state that is not finite there is no going on, and the rest is not a number."""
         if not np.isfinite(self.states[-1]).all():
-            self._append(np.full(len(self._state_places), np.nan), action, math.nan)
+            self._append(np.full(len(self._problem.states), np.nan), action, math.nan)
             return
         given = self._given(action)
-        state, reward, over = self._simulator.step(given)
-        self._append(state[self._state_places], given[self._action_places], reward)
+        state, reward, over = self._system.step(given)
+        self._append(state, given, reward)
         if over and self.ended_at is None:
             self.ended_at = len(self.actions)
 
@@ -161,19 +155,15 @@ class _Run:
         self.rewards.append(reward)
 
     def _given(self, action: Array) -> Array:
-        """The simulator's action: the plan's where the problem has it, else the default; clipped to what is allowed."""
-        full = self._simulator.default_action.copy()
-        full[self._action_places] = action
-        if self._simulator.allows(full):
-            return full
-        nearest = self._limits.nearest(full)
-        if nearest is None:
-            step = len(self.actions) + 1
+        """The plan's action, clipped to what the true system allows."""
+        given = self._system.allowed(action)
+        if given is None:
             raise InputError(
-                f"step {step}: the simulator refuses the plan's action ({self._simulator.refusal(full)}), "
-                "and refuses its default action as well, so there is nothing to put in its place"
+                f"step {len(self.actions) + 1}: the simulator refuses the plan's action "
+                f"({self._system.refusal(action)}), and refuses its default action as well, "
+                "so there is nothing to put in its place"
             )
-        return nearest
+        return given
 
 
 def _drift(names: Sequence[str], model: Array, true: Array) -> tuple[StateDrift, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,50 +22,64 @@ class OrderedSimulator:
     """
 
     def __init__(self, simulator: Simulator, problem: Problem) -> None:
-        self._simulator, self._problem = simulator, problem
-        states, actions = [v.name for v in problem.states], [v.name for v in problem.actions]
+        states = [variable.name for variable in problem.states]
+        actions = [variable.name for variable in problem.actions]
+        box = Box(simulator.action_lower, simulator.action_upper, simulator.action_is_discrete)
+        self._simulator = simulator
+        self._problem = problem
         self._states = match_names(simulator.state_names, states, "state", problem.source)
         self._actions = match_names(simulator.action_names, actions, "action", problem.source)
-        box = Box(simulator.action_lower, simulator.action_upper, simulator.action_is_discrete)
         self._limits = ActionLimits(box, simulator.default_action, simulator.allows)
-        self.horizon = simulator.horizon
-        self._state = problem.initial_lower
+        self._default = np.clip(simulator.default_action, box.lower, box.upper)
+
+    @property
+    def horizon(self) -> int | None:
+        """Steps of an episode, None if the simulator names none."""
+        return self._simulator.horizon
+
+    @property
+    def can_set_state(self) -> bool:
+        """Whether an episode may begin in a given state."""
+        return self._simulator.can_set_state
 
     def reset(self, seed: int | None = None, start: Array | None = None) -> Array:
         """Begin an episode, in a given state if there is one; the simulator's further states keep their value."""
         state = np.array(self._simulator.reset(seed))
         if start is not None:
-            if not self._simulator.can_set_state:
+            if not self.can_set_state:
                 raise InputError("this simulator cannot be put into a state: episodes begin where it lets them begin")
             state[self._states] = start
             self._simulator.set_state(state)
-        self._state = state[self._states]
-        return self._state
+        return state[self._states]
 
-    def allowed(self, action: Array) -> Array:
-        """The action itself, or one close to it that the present state allows.
+    def allowed(self, action: Array) -> Array | None:
+        """The action itself if the present state allows it, else one close to it; None if none is found.
 
         A plan may use a constraint's last digit (flow <= rlevel), which the true system does not forgive.
         """
-        wanted = self._own_order(action)
-        nearest = self._limits.nearest(wanted)
-        return (wanted if nearest is None else nearest)[self._actions]
+        own = self._own_order(action)
+        nearest = own if self._simulator.allows(own) else self._limits.nearest(own)
+        return None if nearest is None else nearest[self._actions]
+
+    def refusal(self, action: Array) -> str | None:
+        """Why the present state does not allow an action; None if it does."""
+        return self._simulator.refusal(self._own_order(action))
 
     def step(self, action: Array) -> tuple[Array, float, bool]:
-        """Apply an action: (next state, reward, whether the episode is over).
+        """Apply an action: (next state, the simulator's own reward, whether the episode is over).
 
-        The reward is the simulator's own, or the problem's for this step if the simulator knows none.
+        The reward is NaN if the simulator knows none.
         """
-        before = self._state
         state, reward, over = self._simulator.step(self._own_order(action))
-        self._state = state[self._states]
-        return self._state, self._reward(before, action) if math.isnan(reward) else reward, over
+        return state[self._states], reward, over
 
-    def _reward(self, state: Array, action: Array) -> float:
-        states, auxiliaries = np.stack([state, self._state]), np.zeros((2, len(self._problem.auxiliaries)))
+    def problem_reward(self, state: Array, action: Array, next_state: Array) -> float:
+        """What the problem pays for a step of the true system."""
+        states = np.stack([state, next_state])
+        auxiliaries = np.zeros((2, len(self._problem.auxiliaries)))
         return float(self._problem.reward.evaluate(step_vectors(states, action[None], auxiliaries))[0])
 
     def _own_order(self, action: Array) -> Array:
-        own = self._simulator.default_action.copy()
+        own = self._default.copy()
         own[self._actions] = action
         return own
