@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import re
 import subprocess
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 
 from reluplan.cli import main
-from reluplan.data import names, read_transitions
+from reluplan.data import read_transitions
 from reluplan.simulators.collect import collect
 from test_validate import PROBLEM, RDDL, SYSTEM
 
@@ -212,7 +211,3 @@ def test_what_the_documentation_shows_runs(
         run(monkeypatch, "collect", "tank.py:step", "--episodes", 2, "--out", "tank.csv", "--exploration", "latin") == 0
     )
     assert len(read_transitions("tank.csv", ("level",), ("pump",))) == 20
-
-
-def test_examples_of_docstrings_run() -> None:
-    assert doctest.testmod(names).failed == 0

@@ -1,6 +1,6 @@
 """How soon the search finds plans of the published instances, and how good they are.
 
-    python benchmarks/primal.py FOLDER [--only NAME] [--horizon H] [--seconds S]
+    python benchmarks/search.py FOLDER [--only NAME] [--horizon H] [--seconds S]
 
 FOLDER holds the HD-MILP-Plan instances. Prints one row per instance: seconds to the first plan, the best reward after
 10 and 30 seconds, when the best plan was found, and when the search ended. Bounds are not computed here.
