@@ -16,8 +16,8 @@ from reluplan.errors import MissingExtraError
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "reluplan"
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-"""README, CHANGELOG, CONTRIBUTING and everything in docs."""
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "benchmarks").glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+"""README, CHANGELOG, CONTRIBUTING, and everything in docs and benchmarks."""
 OPTIONAL = {
     "cplex", "gurobipy", "gymnasium", "matplotlib", "pyRDDLGym", "pyarrow", "pyscipopt", "rddlrepository", "torch",
 }  # fmt: skip
@@ -79,7 +79,7 @@ def test_the_examples_of_docstrings_run(name: str) -> None:
         pytest.fail(f"{failure.test.name}: {example.source}expected {example.want!r}, got {failure.got!r}")
     except doctest.UnexpectedException as failure:
         skip_or_raise(failure.exc_info[1])
-    except ImportError as error:
+    except (ImportError, MissingExtraError) as error:
         skip_or_raise(error)
 
 
