@@ -8,7 +8,7 @@ step's inputs, P = max(0, In), z its binary:
     partition      In = A + S, the action part and the state part: A = A_on + A_off, S = S_on + S_off, each part within
                    its bounds times z or 1 − z,  P = A_on + S_on + b z,  A_off + S_off + b (1 − z) <= 0
     implications   z_u <= z_v, z_u + z_v <= 1, ... wherever the box proves one (one LP for each pair and side)
-    ideal          the exact hull of single units over the box, ten rounds of cuts (`milp/ideal_cuts.py`)
+    ideal          the exact hull of single units over the box, ten rounds of cuts (`encoding/cuts.py`)
 """
 
 from __future__ import annotations

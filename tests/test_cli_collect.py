@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import re
 import subprocess
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 
 from command_line import exit_code as run
-from reluplan.data import names, read_transitions
+from reluplan.data import read_transitions
 from reluplan.simulators.collect import collect
 from shared_data import ROOT
 from systems import DRAINING, DRAINING_RDDL, DRAINING_SYSTEM
@@ -205,7 +204,3 @@ def test_what_the_documentation_shows_runs(
         run(monkeypatch, "collect", "tank.py:step", "--episodes", 2, "--out", "tank.csv", "--exploration", "latin") == 0
     )
     assert len(read_transitions("tank.csv", ("level",), ("pump",))) == 20
-
-
-def test_examples_of_docstrings_run() -> None:
-    assert doctest.testmod(names).failed == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-import reluplan.problem.writer
 from reluplan.errors import InputError
 from reluplan.network.relu_network import Array, ReluNetwork
 from reluplan.problem.hd_milp_plan.convert import convert
@@ -582,10 +580,6 @@ def test_an_output_folder_that_is_a_file(tmp_path: Path) -> None:
 
 
 # The problem writer
-
-
-def test_writer_doctests() -> None:
-    assert doctest.testmod(reluplan.problem.writer).failed == 0
 
 
 @pytest.mark.parametrize("value", [0.0, -0.0, 10.0, -3.0, 0.1, 1e-5, 1e15, 1e300, -2.5e-310, 123456789.125, np.inf])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import subprocess
 import sys
@@ -24,7 +23,6 @@ from reluplan import train
 from reluplan.data.transitions import Transitions
 from reluplan.errors import InputError
 from reluplan.learning import TrainingSettings
-from reluplan.learning import train as train_module
 from reluplan.learning.compact import compact
 from reluplan.learning.dense_net import DenseNet
 from reluplan.learning.errors import state_errors
@@ -473,12 +471,6 @@ def test_short_episodes_leave_rollouts_unknown() -> None:
 
 
 # The package
-
-
-def test_the_example_of_train_runs() -> None:
-    module = sys.modules[train.__module__]
-    assert train_module is not None
-    assert doctest.testmod(module).failed == 0
 
 
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:

@@ -52,7 +52,8 @@ class Controller:
     better within `time_limit_per_step` seconds; the first plan of an episode may take `time_limit_first_step`.
 
     >>> from reluplan import Problem
-    >>> controller = Controller(Problem.load("examples/tanks/problem.toml"), lookahead=2)
+    >>> problem = Problem.load("examples/tanks/problem.toml")
+    >>> controller = Controller(problem, lookahead=2, time_limit_per_step=60)
     >>> action = controller.policy(np.array([75.0, 50.0]))
     >>> controller.decisions[-1].status
     'optimal'
