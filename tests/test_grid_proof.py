@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import math
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from reluplan.bounds.boxes import BetterPlanBounds
 from reluplan.bounds.reachability import reachable_bounds, reachable_within
 from reluplan.errors import InfeasibleError
 from reluplan.network.relu_network import ReluNetwork
+from reluplan.planning.planner import plan
 from reluplan.problem.check import check
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
@@ -305,9 +307,89 @@ def test_node_rewards_lie_below_their_interpolation(seed: int) -> None:
     problem = dataclasses.replace(drift(), reward=random_function(rng, [2], 3, depth=1))
     model = grid_model(problem)
     (line,) = Grid.even(np.full(1, -3.0), np.full(1, 3.0), [7], model.breakpoints).lines
-    at = rng.uniform(-3.0, 3.0, 200)
+    at = np.clip(np.concatenate([rng.uniform(-3.0, 3.0, 200), *model.breakpoints]), -3.0, 3.0)
     chord = np.interp(at, line, model.rewards_at(line[:, None]))
-    assert (model.rewards_at(at[:, None]) <= chord + 1e-12).all()
+    rewards = problem.reward.evaluate(np.stack([np.zeros_like(at), np.zeros_like(at), at], axis=1))
+    assert (rewards <= chord + 1e-12).all()
+
+
+NEXT_DOUBLE = float(np.nextafter(0.3, 1.0))
+BENT = """
+horizon = 12
+reward = "-abs(x' - 0.25) - 0.01*abs(x' - 0.3) - 0.01*abs(x' - {other!r}) - 0.1*abs(a)"
+goal = ["abs(x + 0.1) >= 0.39"]
+[state.x]
+bounds = [-1, 1]
+initial = 0.25
+[action.a]
+bounds = [-0.15, 0.15]
+[transition]
+x = "x + a + 0.05*max(0, x) - 0.05*max(0, x - 0.4) + 0.02*max(0, x + a + 0.1) - 0.01"
+"""
+
+
+@pytest.mark.parametrize("other", [NEXT_DOUBLE, 0.3 + 1e-14, 0.3 + 1e-11, 0.4])
+def test_breakpoints_that_are_hardly_apart_cut_off_no_plan(other: float, tmp_path: Path) -> None:
+    """0.3 and the next double both were lines; halved, they made cells without width, whose slopes 0/0 dropped pairs:
+    of plans better than an incumbent just below the optimum, nothing was left."""
+    (tmp_path / "problem.toml").write_text(BENT.format(other=other))
+    problem = Problem.load(tmp_path / "problem.toml")
+    best = plan(problem, method="base", gap=1e-6, threads=1).trajectory
+    assert best is not None
+    bounds = reachable_bounds(problem)
+    few_nodes = dataclasses.replace(COARSE, most_nodes=5_000)
+    for less in (0.5, 0.05, 0.005):
+        offers: list[float] = []
+
+        def offer(value: float, margin: float, offers: list[float] = offers) -> None:
+            offers.append(value + margin)
+
+        incumbent = best.total_reward - less
+        boxes = grid_bound(problem, bounds, incumbent, math.inf, offer, lambda _: None, settings=few_nodes)
+        assert offers
+        assert min(offers) >= best.total_reward - 1e-9
+        assert (boxes.state_lower <= best.states + 1e-9).all()
+        assert (best.states <= boxes.state_upper + 1e-9).all()
+        assert (boxes.action_lower <= best.actions + 1e-9).all()
+        assert (best.actions <= boxes.action_upper + 1e-9).all()
+
+
+@given(seeds)
+def test_rewards_with_breakpoints_that_are_hardly_apart_lie_below_their_interpolation(seed: int) -> None:
+    """Kinks closer than a cell may be small share a line, and the nodes' rewards are raised by what that costs."""
+    rng = np.random.default_rng(seed)
+    after = PiecewiseLinear.variable(2, 3)
+    centre = rng.uniform(-2.0, 2.0)
+    points = centre + np.cumsum(10.0 ** rng.uniform(-16.0, -9.0, 6))
+    reward = PiecewiseLinear.constant_of(0.0, 3)
+    for point in points:
+        away = after - PiecewiseLinear.constant_of(float(point), 3)
+        reward = reward - PiecewiseLinear.maximum([away, -away]) * float(10.0 ** rng.uniform(0.0, 9.0))
+    problem = dataclasses.replace(drift(), reward=reward)
+    model = grid_model(problem)
+    (line,) = Grid.even(np.full(1, -3.0), np.full(1, 3.0), [7], model.breakpoints).lines
+    assert (np.diff(line) > 0.0).all()
+    at = np.concatenate([points, points - 1e-12, rng.uniform(points[0], points[-1], 50), line])
+    chord = np.interp(at, line, model.rewards_at(line[:, None]))
+    rewards = problem.reward.evaluate(np.stack([np.zeros_like(at), np.zeros_like(at), at], axis=1))
+    assert (rewards <= chord + 1e-12 * np.abs(rewards).max()).all()
+
+
+def test_only_breakpoints_on_the_maximum_become_lines() -> None:
+    """K tangents cross K (K − 1) / 2 times, but their maximum changes slope K − 1 times at most."""
+    after = PiecewiseLinear.variable(2, 3)
+    tangents = [after * (2.0 * c) - PiecewiseLinear.constant_of(c * c, 3) for c in np.linspace(-2.0, 2.0, 30)]
+    model = grid_model(dataclasses.replace(drift(), reward=-PiecewiseLinear.maximum(tangents)))
+    assert len(model.breakpoints[0]) == 29
+
+
+def test_a_first_grid_that_does_not_fit_is_not_begun() -> None:
+    problem = drift(3)
+    bounds = reachable_bounds(problem)
+    for small in (GridSettings(most_nodes=10), GridSettings(most_bytes=1e3)):
+        told: list[str] = []
+        assert grid_bound(problem, bounds, -1e9, math.inf, lambda *_: None, told.append, settings=small) is bounds
+        assert told == ["the first grid would take too much time or memory"]
 
 
 @pytest.mark.parametrize("seed", range(8))

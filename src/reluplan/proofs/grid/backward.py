@@ -99,7 +99,8 @@ def _worth_it(
     cells = operator.pairs.cells[active[starts]]
     boxes = (side.T for side in operator.grid.boxes(cells))
     before = reward_to_come.at_corners(t, *boxes).repeat(counts, axis=1)
-    return np.asarray(((corners + before).max(axis=0) >= threshold) & (corners[0] > PRESENT))
+    is_worse = (corners + before).max(axis=0) < threshold  # never true of what is not a number
+    return np.asarray(~is_worse & ~(corners[0] <= PRESENT))
 
 
 def _node_values(pairs: Pairs, active: Index, corners: Array) -> NodeValues:

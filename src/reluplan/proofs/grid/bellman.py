@@ -78,8 +78,8 @@ class BellmanOperator:
             corners[:, job.places], steepest = self._pair_values(job, target, slopes)
             return steepest
 
-        steepest = max(self.pool.map(fill, self._jobs_at(t, active)), default=0.0)
-        return corners, self._rounding(target, steepest)
+        steepest = np.max([0.0, *self.pool.map(fill, self._jobs_at(t, active))])  # which keeps what is not a number
+        return corners, self._rounding(target, float(steepest))
 
     def jobs(self, pairs: Index) -> Iterator[Job]:
         """Chunks of pairs, with the stencils of their whole images."""
@@ -117,9 +117,10 @@ class BellmanOperator:
         row[-1] += height - (slope * job.stencils.centres[:, job.members]).sum(axis=0)
         lower, upper = (side[:, job.pairs] for side in self.bounds.cell_boxes)
         values = corner_values(*self.bounds.maximise_actions(job.pairs, row), lower, upper)
-        present = highest > PRESENT
-        values[:, ~present] = ABSENT
-        return values, float(np.abs(slope[:, present]).max(initial=0.0))
+        values[np.isnan(values)] = np.inf  # unknown: nothing is proven by it
+        absent = highest <= PRESENT
+        values[:, absent] = ABSENT
+        return values, float(np.abs(slope[:, ~absent]).max(initial=0.0))
 
     def _rounding(self, target: Array, steepest: float) -> float:
         """Above the rounding error of a step's values."""

@@ -22,6 +22,13 @@ PRESENT = -1e100
 FLAT = 1e-9
 """Width, relative to its place, of the one cell along a state that cannot vary: a cell needs two different lines."""
 
+SMALLEST_CELL = 2.0**-38
+"""Width, relative to max(1, |place|): lines closer than this are one, and cells this small are not halved for long:
+`can_halve` ends it where a middle would be no number of its own."""
+
+FINEST_CELL = 2.0**-47
+"""Relative to max(1, |place|): the smallest cells that are halved; the middle of one is clearly between its ends."""
+
 ROUNDED_CELL = 1e-6
 """Of a cell's width: an interval this little longer than some cells is not given one more."""
 
@@ -56,6 +63,12 @@ class Grid:
     def strides(self) -> Index:
         """Flat node number = indices @ strides."""
         return np.array([int(np.prod(self.shape[i + 1 :])) for i in range(self.dimension)], dtype=np.int64)
+
+    @property
+    def can_halve(self) -> bool:
+        """Whether every cell has a middle of its own."""
+        widths = [np.diff(line) / np.maximum(1.0, np.abs(line[1:])) for line in self.lines]
+        return all(bool((width > FINEST_CELL).all()) for width in widths)
 
     @property
     def node_count(self) -> int:
@@ -110,10 +123,23 @@ def corner_values(slope: Array, offset: Array, lower: Array, upper: Array) -> Ar
     return values
 
 
+def _away_from(breakpoints: Array, end: float, step: float) -> float:
+    """The end of a range, moved outward by a part of a cell until no breakpoint is hardly apart from it."""
+    moved = end
+    for number in range(1, len(breakpoints) + 2):
+        apart = np.abs(breakpoints - moved)
+        close = (apart < SMALLEST_CELL * max(1.0, abs(moved))) & (apart > 0.0)
+        if not close.any():
+            break
+        moved = end + step * number / (len(breakpoints) + 2)
+    return moved
+
+
 def _even_lines(lower: float, upper: float, count: int, breakpoints: Array) -> Array:
     if not lower < upper:
         upper = lower + max(FLAT, FLAT * abs(lower))
     width = (upper - lower) / count
+    lower, upper = _away_from(breakpoints, lower, -width), _away_from(breakpoints, upper, width)
     inside = breakpoints[(breakpoints > lower) & (breakpoints < upper)]
     knots = np.concatenate([[lower], inside, [upper]])
     parts = []

@@ -91,7 +91,7 @@ def _in_use(
     """The pairs with F_t + R + V_{t+1} at least the threshold, F_t − λ_k · s over each, and the rounding error."""
     active, before, relative = _possible(backward, used, to_come, threshold, t)
     corners, rounding = backward.operator.corners(t, active, backward.values[t + 1])
-    kept = (corners + before).max(axis=0) >= threshold
+    kept = ~((corners + before).max(axis=0) < threshold)  # what is not a number is kept
     return active[kept], relative[:, kept], rounding
 
 
@@ -105,7 +105,7 @@ def _possible(
     lower, upper = (side.T for side in used.grid.boxes(cells))
     before = to_come.at_corners(t, lower, upper)
     values = backward.values[t].at_corners(cells).T
-    possible = ((before + values).max(axis=0) >= threshold).repeat(counts)
+    possible = (~((before + values).max(axis=0) < threshold)).repeat(counts)
     relative = to_come.relative(t, lower, upper)
     cell = np.repeat(np.arange(len(cells)), counts)[possible]
     return active[possible], before[:, cell], relative[:, cell]
@@ -157,4 +157,5 @@ def _gains(operator: BellmanOperator, job: Job, slopes: Array) -> Array:
         size = np.abs(offset) + np.abs(height) + (np.abs(slope) + np.abs(plane)[:, None]).sum(axis=0) * reach
         largest = offset + np.maximum(on_states * lower, on_states * upper).sum(axis=0)
         gains[k] = largest + GAIN_ROUNDINGS * ROUNDOFF * size
+    gains[np.isnan(gains)] = np.inf
     return gains

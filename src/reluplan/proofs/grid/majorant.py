@@ -22,7 +22,8 @@ def planes_above(
 
     The slope is the least-squares fit through the values; any slope would do. Absent nodes bind nothing; where there
     are some, a fit to the rest may be wild, and the slope is the mean one of the cells that have all their corners. If
-    these are less than `own_slope_share` of the cells, it is the coarse slope (n, B), or zero.
+    these are less than `own_slope_share` of the cells, it is the coarse slope (n, B), or zero, as is one
+    that overflows.
     """
     values, inner = stencils.values(chosen, nodes)
     axes = tuple(range(values.ndim - 1))
@@ -33,6 +34,7 @@ def planes_above(
         own, share = _cell_slopes(values[..., torn], [width[:, chosen[torn]] for width in stencils.widths])
         other = np.zeros_like(own) if coarse_slope is None else coarse_slope[:, torn]
         slope[:, torn] = np.where(share >= own_slope_share, own, other)
+    slope[~np.isfinite(slope)] = 0.0
     for i, at in enumerate(stencils.positions):
         inner -= along_axis(slope[i] * at[:, chosen], i, len(axes))
     return slope, inner.max(axis=axes), highest

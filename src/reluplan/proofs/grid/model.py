@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +15,12 @@ from reluplan.network.relu_network import Layer, ReluNetwork
 from reluplan.problem.piecewise import MaxTerm, PiecewiseLinear
 from reluplan.problem.problem import Problem, StepLayout
 from reluplan.problem.relu_compiler import ReluCompiler, pad
+from reluplan.proofs.grid.cells import SMALLEST_CELL
 
 Array = NDArray[np.float64]
+
+ON_MAXIMUM = 1e-9
+"""Relative to the arguments: one this little below the largest may attain it; a line too many does no harm."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +29,8 @@ class GridModel:
 
     network: outputs are s', then r if `has_rest`, then the constraint functions.
     node_reward: reads s' only; between neighbouring lines of a grid that has all `breakpoints` (one array for each
-    state) it is at most the multilinear interpolation of its values at the nodes.
+    state) it is at most the multilinear interpolation of its values at the nodes. Breakpoints that are hardly apart
+    are one, and the reward is raised by what that may cost.
     equalities: which constraints are equations. discrete_actions: which actions are integers.
     """
 
@@ -53,7 +61,9 @@ def grid_model(problem: Problem) -> GridModel:
     next_only[layout.next_states] = True
     node_terms = tuple(term for term, carried in zip(reward.terms, on_nodes, strict=True) if carried)
     rest_terms = tuple(term for term, carried in zip(reward.terms, on_nodes, strict=True) if not carried)
-    node_reward = PiecewiseLinear(np.where(next_only, reward.coefficients, 0.0), reward.constant, node_terms)
+    lines = [_lines(node_terms, position) for position in range(*layout.next_states.indices(layout.width))]
+    constant = reward.constant + sum(excess for _, excess in lines)
+    node_reward = PiecewiseLinear(np.where(next_only, reward.coefficients, 0.0), constant, node_terms)
     rest = PiecewiseLinear(np.where(next_only, 0.0, reward.coefficients), 0.0, rest_terms)
     functions = [] if rest.is_constant else [rest]
     functions += [constraint.function for constraint in problem.constraints]
@@ -62,7 +72,7 @@ def grid_model(problem: Problem) -> GridModel:
         _with_functions(problem.dynamics, functions, layout),
         not rest.is_constant,
         node_reward,
-        tuple(_breakpoints(node_terms, position) for position in range(*layout.next_states.indices(layout.width))),
+        tuple(points for points, _ in lines),
         np.array([constraint.equality for constraint in problem.constraints], dtype=bool),
         np.array([action.is_discrete for action in problem.actions], dtype=bool),
     )
@@ -75,15 +85,47 @@ def _carried_by_nodes(term: MaxTerm, layout: StepLayout) -> bool:
     return bool(reads_next_only and affine and (term.weight > 0.0 or support.sum() <= 1))
 
 
-def _breakpoints(terms: tuple[MaxTerm, ...], position: int) -> Array:
-    """Where the arguments of maxima over this one variable cross."""
-    points: list[float] = []
-    for term in terms:
-        for p, q in combinations(term.arguments, 2):
-            slope = p.coefficients - q.coefficients
-            if slope[position] != 0.0 and np.count_nonzero(slope) == 1:
-                points.append(float((q.constant - p.constant) / slope[position]))
-    return np.unique(points)
+class _Breakpoint(NamedTuple):
+    """Where a maximum changes its slope along one state, and by how much, times its weight where that is negative."""
+
+    at: float
+    strength: float
+
+
+def _lines(terms: tuple[MaxTerm, ...], position: int) -> tuple[Array, float]:
+    """Breakpoints of maxima along one state, each at least SMALLEST_CELL from the next, and how far the maxima may now
+    exceed their interpolation.
+
+    A concave kink at b between lines exceeds its chord by at most strength · |b − nearest line|. Lines one ulp apart
+    would make cells without any width, and slopes in them 0/0.
+    """
+    points = sorted(point for term in terms for point in _breakpoints(term, position) if math.isfinite(point.at))
+    kept: list[float] = []
+    excess = 0.0
+    for point in points:
+        if kept and point.at - kept[-1] < SMALLEST_CELL * max(1.0, abs(point.at)):
+            excess += point.strength * (point.at - kept[-1])
+        else:
+            kept.append(point.at)
+    return np.array(kept), excess * (1.0 + SMALLEST_CELL)
+
+
+def _breakpoints(term: MaxTerm, position: int) -> Iterator[_Breakpoint]:
+    """Where two arguments cross that differ in this one variable; if the maximum reads no other, only where they attain
+    it: K arguments cross at up to K² / 2 places, of which at most K − 1 are on it."""
+    slopes = np.array([argument.coefficients[position] for argument in term.arguments])
+    constants = np.array([argument.constant for argument in term.arguments])
+    others = np.delete(np.array([argument.coefficients for argument in term.arguments]), position, axis=1)
+    reads_no_other = not others.any()
+    for p, q in combinations(range(len(slopes)), 2):
+        change = slopes[p] - slopes[q]
+        if change == 0.0 or (others[p] != others[q]).any():
+            continue
+        at = float((constants[q] - constants[p]) / change)
+        values = slopes * at + constants
+        size = np.abs(slopes * at).max() + np.abs(constants).max()
+        if not reads_no_other or values[p] >= values.max() - ON_MAXIMUM * size:
+            yield _Breakpoint(at, abs(float(term.weight * change)) if term.weight < 0.0 else 0.0)
 
 
 def _with_functions(network: ReluNetwork, functions: list[PiecewiseLinear], layout: StepLayout) -> ReluNetwork:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +26,7 @@ class NodeValues:
     @classmethod
     def present(cls, grid: Grid, values: Array) -> NodeValues:
         """Those of an array over all nodes that are not absent."""
-        nodes = np.flatnonzero(values > PRESENT)
+        nodes = np.flatnonzero(~(values <= PRESENT))
         return cls(grid, nodes, values[nodes])
 
     @classmethod
@@ -55,7 +56,9 @@ class NodeValues:
         (stencils,) = make_stencils(self.grid, lower[:, None], upper[:, None])
         _, inside = stencils.values(np.zeros(1, dtype=np.int64), self.spread())
         found = float(inside.max())
-        return found if found > PRESENT else -np.inf
+        if math.isnan(found):
+            return math.inf  # unknown, so no bound
+        return found if found > PRESENT else -math.inf
 
     def halved(self, fine: Grid) -> NodeValues:
         """The same function at the nodes of the halved grid: interpolation changes no value."""

@@ -12,7 +12,7 @@ from reluplan.proofs.grid.coarse_slopes import CoarseSlopes
 from reluplan.proofs.grid.forward import ForwardSweep
 from reluplan.proofs.grid.freeze import step_gains, steps_above, steps_to_sweep
 from reluplan.proofs.grid.pairs import Pairs, concatenated
-from reluplan.proofs.grid.reward_to_come import slope_count
+from reluplan.proofs.grid.reward_to_come import pair_bytes
 from reluplan.proofs.grid.settings import GridSettings
 from reluplan.proofs.grid.state import GridState
 from reluplan.proofs.grid.task import GridTask
@@ -55,7 +55,7 @@ def refined(task: GridTask, state: GridState, backward: BackwardSweep, forward: 
 def _can_go_through_nodes(task: GridTask, operator: BellmanOperator) -> bool:
     """Whether the next grid has not too many nodes, and time for them alone, which no deadline interrupts: each pass
     over them takes as long as that of the rewards, times the growth of their number."""
-    if operator.grid.halved().node_count > task.settings.most_nodes:
+    if not operator.grid.can_halve or operator.grid.halved().node_count > task.settings.most_nodes:
         return False
     expected = task.settings.node_passes * 2**operator.grid.dimension * operator.node_seconds
     return bool(clock.now() + expected <= task.pool.deadline)
@@ -107,7 +107,5 @@ def _actions_to_split(operator: BellmanOperator) -> Flags:
 
 def _bytes(pairs: Pairs, split: Flags, settings: GridSettings) -> float:
     """About the memory that the halved pairs would take."""
-    n, m = pairs.grid.dimension, len(split)
-    growth = 2 ** (n + int(split.sum()))
-    numbers = 2 * n * (n + m + 1) + 16 * n + 4 * m + 8 + slope_count(n, settings)
-    return 8.0 * len(pairs) * float(growth) * float(numbers)
+    growth = 2 ** (pairs.grid.dimension + int(split.sum()))
+    return len(pairs) * float(growth) * pair_bytes(pairs.grid.dimension, len(split), settings)

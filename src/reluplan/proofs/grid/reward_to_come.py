@@ -62,6 +62,12 @@ def slope_count(dimension: int, settings: GridSettings) -> int:
     return 1 + len(settings.slope_shares) * directions
 
 
+def pair_bytes(states: int, actions: int, settings: GridSettings) -> float:
+    """About the memory that one pair takes with all that is computed for it."""
+    bounds = 2 * states * (states + actions + 1) + 16 * states + 4 * actions + 8
+    return 8.0 * (bounds + slope_count(states, settings))
+
+
 def _fan(dimension: int, sizes: list[float]) -> Array:
     """Zero, and slopes of the given sizes along the axes and the diagonals, (K, n)."""
     signs = np.array([d for d in product((-1, 0, 1), repeat=dimension) if any(d)], dtype=float)

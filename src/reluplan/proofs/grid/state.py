@@ -6,13 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from reluplan import clock
 from reluplan.problem.tolerance import TOLERANCE
 from reluplan.proofs.grid.cells import Grid
 from reluplan.proofs.grid.coarse_slopes import CoarseSlopes
 from reluplan.proofs.grid.node_values import NodeValues
 from reluplan.proofs.grid.pairs import Pairs, all_pairs
-from reluplan.proofs.grid.reward_to_come import RewardToCome
+from reluplan.proofs.grid.reward_to_come import RewardToCome, pair_bytes
 from reluplan.proofs.grid.task import GridTask
+
+PAIR_OPERATIONS = 1e3
+"""What a pair of the first grid costs before a deadline is looked at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +39,15 @@ class GridState:
     coarser_values: tuple[NodeValues, ...] = ()
 
 
-def first_state(task: GridTask) -> GridState:
-    """Every cell of a coarse grid over all reachable states, at every step, with parts of the box of all actions."""
+def first_state(task: GridTask) -> GridState | None:
+    """Every cell of a coarse grid over all reachable states, at every step, with parts of the box of all actions; None
+    if there is no room or no time for it."""
     bounds, settings = task.bounds, task.settings
     lower, upper = bounds.state_lower.min(axis=0), bounds.state_upper.max(axis=0)
     count = settings.first_cells[len(lower) - 1]
     grid = Grid.even(lower, upper, [count] * len(lower), task.model.breakpoints)
+    if not _fits(task, grid):
+        return None
     actions = bounds.action_lower.min(axis=0), bounds.action_upper.max(axis=0)
     return GridState(
         pairs=all_pairs(grid, *actions, settings.first_action_parts, bounds.horizon),
@@ -49,6 +56,16 @@ def first_state(task: GridTask) -> GridState:
         margin=0.0,
         reward_to_come=RewardToCome.unknown(grid.dimension, bounds.horizon),
     )
+
+
+def _fits(task: GridTask, grid: Grid) -> bool:
+    """Whether a first grid has not too many nodes and pairs, and time for making them, which no deadline interrupts."""
+    settings, actions = task.settings, task.bounds.action_lower.shape[1]
+    pairs = float(np.prod([count - 1.0 for count in grid.shape])) * settings.first_action_parts**actions
+    takes = pairs * pair_bytes(grid.dimension, actions, settings)
+    if grid.node_count > settings.most_nodes or takes > settings.most_bytes or not grid.can_halve:
+        return False
+    return clock.now() + clock.expected(PAIR_OPERATIONS * pairs) <= task.pool.deadline
 
 
 def _final_values(task: GridTask, grid: Grid) -> NodeValues:

@@ -72,7 +72,9 @@ def grid_bound(
     with ThreadPoolExecutor(max(1, workers)) as threads:
         pool = TimedPool(deadline, threads if workers > 1 else None)
         task = GridTask(problem, grid_model(problem), bounds, incumbent, pool, settings)
-        state: GridState | None = first_state(task)  # 1
+        state = first_state(task)  # 1
+        if state is None:
+            tell("the first grid would take too much time or memory")
         try:
             while state is not None:
                 operator = _bellman_operator(task, state)  # 2
