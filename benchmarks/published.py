@@ -14,7 +14,7 @@ from pathlib import Path
 from instances import load_instance
 
 from reluplan import plan
-from reluplan.planning.run import Event
+from reluplan.planning.log import Event
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from instances import load_instances
 
-from reluplan.planning.run import Clock, Run
+from reluplan.clock import Clock
+from reluplan.planning.run import Run
 from reluplan.problem.problem import Problem
 from reluplan.search import search_plans
 

@@ -16,11 +16,13 @@ import pytest
 from brute_force import optimum
 from random_problems import random_network, random_problem
 from reluplan.bounds.reachability import reachable_bounds
+from reluplan.clock import Clock
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.optimisation.workers.pool import WorkerPool
+from reluplan.planning.log import Event
 from reluplan.planning.planner import plan
 from reluplan.planning.result import PlanResult
-from reluplan.planning.run import Clock, Event, Run
+from reluplan.planning.run import Run
 from reluplan.planning.settings import PlanSettings
 from reluplan.problem.check import check
 from reluplan.problem.expression import Constraint

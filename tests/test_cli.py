@@ -23,7 +23,8 @@ from onnx import numpy_helper
 from rich.console import Console
 
 from command_line import BUFFERED, Command, Outcome, assert_honest, launch, result_of, write
-from reluplan.planning.run import Clock, Event
+from reluplan.clock import Clock
+from reluplan.planning.log import Event
 from reluplan.problem.problem import Problem
 from reluplan.report.progress import ProgressView
 from systems import PLANT, PLANT_NETWORK, TANK, TANK_OPTIMUM

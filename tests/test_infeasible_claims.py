@@ -14,6 +14,7 @@ from brute_force import optimum
 from random_problems import random_problem
 from reluplan.bounds.boxes import tightened_for_better_plans
 from reluplan.bounds.reachability import forward_bounds, reachable_bounds, reachable_within
+from reluplan.clock import Clock
 from reluplan.errors import InfeasibleError, NoBetterPlanError, NoPlanExistsError
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.optimisation.model import Model
@@ -21,7 +22,7 @@ from reluplan.optimisation.solvers.base import SolveOptions, SolveStatus
 from reluplan.optimisation.solvers.highs import HighsSolver
 from reluplan.planning.options import PlanOptions
 from reluplan.planning.planner import METHODS, plan
-from reluplan.planning.run import Clock, Run
+from reluplan.planning.run import Run
 from reluplan.planning.schedule import Schedule, Step, run_schedule
 from reluplan.planning.settings import PlanSettings
 from reluplan.planning.stages import STAGES

@@ -18,6 +18,7 @@ from random_problems import random_problem
 from reluplan.bounds.boxes import AllPlanBounds, BetterPlanBounds, HorizonBounds, intersected
 from reluplan.bounds.reachability import reachable_bounds
 from reluplan.bounds.span import Span
+from reluplan.clock import Clock
 from reluplan.encoding.extract import extract
 from reluplan.encoding.unroll import unroll
 from reluplan.errors import InfeasibleError
@@ -26,7 +27,7 @@ from reluplan.optimisation.model import Index, ModelBuilder
 from reluplan.optimisation.solvers.base import SolveOptions
 from reluplan.optimisation.solvers.highs import HighsSolver
 from reluplan.optimisation.workers.pool import WorkerPool
-from reluplan.planning.run import Clock, Run
+from reluplan.planning.run import Run
 from reluplan.problem.check import check
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable

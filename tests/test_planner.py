@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 
 from brute_force import optimum
 from random_problems import random_network, random_problem
+from reluplan.clock import Clock
 from reluplan.encoding.extract import extract, repairs
 from reluplan.encoding.unroll import PlanModel
 from reluplan.errors import InputError, SolverError
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.optimisation.solvers import SOLVER_NAMES
+from reluplan.planning.log import Event
 from reluplan.planning.planner import plan
-from reluplan.planning.run import Clock, Event, Run
+from reluplan.planning.run import Run
 from reluplan.problem.check import check
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from brute_force import optimum
 from random_problems import random_problem
+from reluplan.clock import Clock
 from reluplan.errors import InputError
 from reluplan.network.relu_network import Layer, ReluNetwork
-from reluplan.planning.run import Clock, Run
+from reluplan.planning.run import Run
 from reluplan.problem.check import check
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear

@@ -16,12 +16,13 @@ from reluplan.bounds.boxes import HorizonBounds, equal_steps
 from reluplan.bounds.lp import bound_step
 from reluplan.bounds.reachability import reachable_bounds, reachable_within
 from reluplan.bounds.span import Span, windows_ending_at
+from reluplan.clock import Clock
 from reluplan.errors import InfeasibleError
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.optimisation.model import Array, Index
 from reluplan.optimisation.persistent_lp import PersistentLp
 from reluplan.optimisation.workers.pool import WorkerPool
-from reluplan.planning.run import Clock, Run
+from reluplan.planning.run import Run
 from reluplan.problem.check import check
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear

@@ -25,8 +25,8 @@ from reluplan.cli.options import (
     ThreadsOption,
 )
 from reluplan.cli.shared import app, check_writable, failure_of, print_outcome, showing
+from reluplan.clock import Clock
 from reluplan.interrupts import handling_signals
-from reluplan.planning.run import Clock
 
 if TYPE_CHECKING:
     from reluplan.control.report import ControlReport

@@ -27,6 +27,25 @@ RunFolderOption = Annotated[
     Path, typer.Option(help="Run directory for result.json, plan.csv and log.txt.", show_default=False)
 ]
 MethodOption = Annotated[str, typer.Option(help="auto, base (the paper's model) or potentials.")]
+StagesOption = Annotated[
+    str | None,
+    typer.Option(help="Run these stages in place of the method's own, as in search,lagrangian.", show_default=False),
+]
+
+
+def _list_stages(wanted: bool) -> None:
+    if wanted:
+        from reluplan.planning.settings import PlanSettings
+        from reluplan.planning.stages import get_stage, stage_names
+
+        for name in stage_names():
+            print(f"{name:<14} {get_stage(name, PlanSettings()).summary}")
+        raise typer.Exit
+
+
+ListStagesOption = Annotated[
+    bool, typer.Option("--list-stages", help="Name the stages and leave.", callback=_list_stages, is_eager=True)
+]
 PlanIntervalsOption = Annotated[int, typer.Option(help="Output intervals of each ReLU, for --method potentials.")]
 PotentialsFileOption = Annotated[
     Path | None, typer.Option(help="Potentials file to use with --method potentials.", show_default=False)

@@ -11,6 +11,7 @@ from reluplan.cli.options import (
     GapOption,
     HorizonOption,
     JsonOption,
+    ListStagesOption,
     MethodOption,
     PlanIntervalsOption,
     PotentialsFileOption,
@@ -19,15 +20,16 @@ from reluplan.cli.options import (
     RunFolderOption,
     SolverOption,
     SolverSeedOption,
+    StagesOption,
     ThreadsOption,
     TimeLimitOption,
     TrustPotentialsOption,
 )
 from reluplan.cli.shared import EPILOG, app, check_writable, failure_of, print_outcome, showing
-from reluplan.clock import command_started
+from reluplan.clock import Clock, command_started
 from reluplan.errors import InputError
 from reluplan.interrupts import handling_signals
-from reluplan.planning.run import Clock, Event
+from reluplan.planning.log import Event
 
 if TYPE_CHECKING:
     from reluplan.planning.result import PlanResult
@@ -41,6 +43,8 @@ def plan(
     out: RunFolderOption,
     horizon: HorizonOption = None,
     method: MethodOption = "auto",
+    stages: StagesOption = None,
+    list_stages: ListStagesOption = False,
     intervals: PlanIntervalsOption = 2,
     potentials: PotentialsFileOption = None,
     trust_potentials: TrustPotentialsOption = False,
@@ -69,7 +73,8 @@ def plan(
             result = find_plan(
                 loaded, horizon=horizon, method=method, solver=solver, time_limit=time_limit, gap=gap, threads=threads,
                 seed=seed, big_m=big_m, interval_count=intervals, potentials=known,
-                trust_potentials=trust_potentials, clock=clock, on_event=view,
+                trust_potentials=trust_potentials, stages=None if stages is None else _names(stages), clock=clock,
+                on_event=view,
             )  # fmt: skip
             view(_last_event(clock, result))
         failure = failure_of(lambda: result.write(out, view.log))
@@ -78,6 +83,11 @@ def plan(
     if failure is not None:
         raise failure
     return result.exit_code
+
+
+def _names(text: str) -> list[str]:
+    """a,b,c as a list."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _last_event(clock: Clock, result: PlanResult) -> Event:

@@ -23,10 +23,10 @@ from reluplan.cli.options import (
     TimeLimitOption,
 )
 from reluplan.cli.shared import app, check_writable, failure_of, print_outcome, showing
-from reluplan.clock import command_started
+from reluplan.clock import Clock, command_started
 from reluplan.errors import ReluplanError
 from reluplan.interrupts import handling_signals
-from reluplan.planning.run import Clock, Event
+from reluplan.planning.log import Event
 
 if TYPE_CHECKING:
     from reluplan.potentials.potential_set import PotentialSet

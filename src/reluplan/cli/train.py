@@ -36,9 +36,9 @@ from reluplan.cli.options import (
     WeightDecayOption,
 )
 from reluplan.cli.shared import app, check_writable, print_outcome, showing
+from reluplan.clock import Clock
 from reluplan.errors import InputError
 from reluplan.interrupts import handling_signals
-from reluplan.planning.run import Clock
 
 if TYPE_CHECKING:
     from reluplan.data import Transitions

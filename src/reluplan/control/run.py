@@ -7,12 +7,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan.clock import Clock
 from reluplan.control.controller import Controller
 from reluplan.control.episode import run_episode
 from reluplan.control.report import ControlReport
 from reluplan.errors import InputError
 from reluplan.interrupts import interruptible
-from reluplan.planning.run import Clock, Event
+from reluplan.planning.log import Event
 from reluplan.problem.problem import Problem
 from reluplan.simulators.ordered import OrderedSimulator
 

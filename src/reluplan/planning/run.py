@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from reluplan.clock import Clock as Clock
+from reluplan.clock import Clock
 from reluplan.planning.incumbent import Incumbent
-from reluplan.planning.log import Event as Event
-from reluplan.planning.log import RunLog
+from reluplan.planning.log import Event, RunLog
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.problem.problem import Problem
 

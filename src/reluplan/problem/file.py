@@ -24,7 +24,7 @@ from reluplan.problem.expression import (
 from reluplan.problem.network_section import NetworkSection as NetworkSection
 from reluplan.problem.network_section import load_network, read_network_section
 from reluplan.problem.piecewise import PiecewiseLinear
-from reluplan.problem.problem import Problem, Variable
+from reluplan.problem.problem import LONGEST_HORIZON, Problem, Variable
 from reluplan.problem.tolerance import TOLERANCE
 from reluplan.problem.toml_file import TomlFile
 
@@ -32,7 +32,6 @@ TOP_KEYS = {
     "name", "horizon", "reward", "constraints", "goal", "initial", "constants",
     "network", "state", "action", "auxiliary", "transition",
 }  # fmt: skip
-LONGEST_HORIZON = 1_000_000
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,9 @@ WIDE = 2.0**14
 """Integers of this range and more are continuous to solvers (`scaling.is_wide`), whose relative integrality tolerances
 mean nothing there; so states that wide keep no distance from rounding ties."""
 
+LONGEST_HORIZON = 1_000_000
+"""Steps; boxes of more would fill the memory."""
+
 NOT_IN_FINGERPRINT = {
     ("Problem", "name"): "what a problem is called changes no plan",
     ("Problem", "source"): "nor does the file that it came from",
@@ -134,6 +137,8 @@ class Problem:
         """The same problem over another number of steps."""
         if horizon < 1:
             raise InputError(f"the horizon must be at least 1, got {horizon}")
+        if horizon > LONGEST_HORIZON:
+            raise InputError(f"the horizon must be at most {LONGEST_HORIZON:,}, got {horizon:,}")
         return replace(self, horizon=horizon)
 
     def part(

@@ -14,6 +14,7 @@ class IntervalProof:
     """OPT <= Σ_t max of R over the proven box of step t, by interval arithmetic: loose, and there at once."""
 
     stage = "interval"
+    summary = "every step earns at most the largest reward in its box"
     needs_plan = False
 
     def improve(self, state: ProofState, deadline: float) -> None:

@@ -94,6 +94,11 @@ class Proof(Protocol):
         ...
 
     @property
+    def summary(self) -> str:
+        """What it does, in a line."""
+        ...
+
+    @property
     def needs_plan(self) -> bool:
         """Whether it begins only once there is an incumbent."""
         ...

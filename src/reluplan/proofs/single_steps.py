@@ -18,6 +18,7 @@ class SingleStepProof:
     """
 
     stage = "single-steps"
+    summary = "every step earns at most what its LP relaxation allows"
     needs_plan = False
 
     def improve(self, state: ProofState, deadline: float) -> None:

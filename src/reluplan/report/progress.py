@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from reluplan.planning.run import Clock, Event
+from reluplan.clock import Clock
+from reluplan.planning.log import Event
 from reluplan.report.settings import DEFAULT_TERMINAL, TerminalSettings
 
 

@@ -16,7 +16,7 @@ class ProofStage:
     def __init__(self, proof: Proof) -> None:
         self._proof = proof
         self.name = proof.stage
-        self.summary = (type(proof).__doc__ or "a proof").strip().splitlines()[0]
+        self.summary = proof.summary
 
     def applies(self, work: Work) -> bool:
         has_plan = work.incumbent.plan is not None

@@ -18,6 +18,7 @@ class GridProof:
     """
 
     stage = "grid"
+    summary = "a value function on finer and finer grids, for one or two states"
     needs_plan = True
 
     def __init__(self, settings: GridSettings = DEFAULT) -> None:

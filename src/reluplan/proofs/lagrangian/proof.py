@@ -40,9 +40,10 @@ MOVES: tuple[Move, ...] = (tighten_boxes, ask_again, steady_state, bundle_step, 
 
 
 class LagrangianProof:
-    """See the module; the numbers below are its."""
+    """The steps above, until the bound meets the plan."""
 
     stage = "lagrangian"
+    summary = "Lagrangian decomposition over time: windows, multipliers, MILPs of windows"
     needs_plan = True
 
     def __init__(self, settings: LagrangianSettings | None = None) -> None:
