@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from reluplan.optimisation.margin import RELATIVE_MARGIN
+from reluplan.planning.gap import relative_gap
 from reluplan.planning.log import RunLog
 from reluplan.problem.check import check
 from reluplan.problem.problem import Problem
@@ -40,17 +41,8 @@ class Incumbent:
         return None if self.plan is None else self.plan.total_reward
 
     @property
-    def absolute_gap(self) -> float | None:
-        if self.reward is None or math.isinf(self.bound):
-            return None
-        return max(0.0, self.bound - self.reward)
-
-    @property
     def gap(self) -> float | None:
-        """absolute_gap / max(1, |reward|)."""
-        if self.absolute_gap is None or self.reward is None:
-            return None
-        return self.absolute_gap / max(1.0, abs(self.reward))
+        return relative_gap(self.reward, self.bound)
 
     @property
     def is_proven(self) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from reluplan.errors import InputError, OutputError
 from reluplan.files import discard, replace_pair, write_atomically
+from reluplan.planning.gap import absolute_gap, relative_gap
 from reluplan.planning.log import HistoryEntry, NodeCount
 from reluplan.planning.options import PlanOptions
 from reluplan.planning.run import Run
@@ -65,16 +66,11 @@ class PlanResult:
 
     @property
     def absolute_gap(self) -> float | None:
-        if self.reward is None or self.bound is None:
-            return None
-        return max(0.0, self.bound - self.reward)
+        return absolute_gap(self.reward, self.bound)
 
     @property
     def gap(self) -> float | None:
-        """absolute_gap / max(1, |reward|)."""
-        if self.absolute_gap is None or self.reward is None:
-            return None
-        return self.absolute_gap / max(1.0, abs(self.reward))
+        return relative_gap(self.reward, self.bound)
 
     @property
     def horizon(self) -> int:

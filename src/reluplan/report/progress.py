@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from types import TracebackType
 
 from rich.console import Console
-from rich.live import Live
 from rich.text import Text
 
 from reluplan.clock import Clock
 from reluplan.planning.log import Event
+from reluplan.report.live_line import LiveLine
 from reluplan.report.settings import DEFAULT_TERMINAL, TerminalSettings
 
 
@@ -37,25 +36,20 @@ class ProgressView:
         self._last: Event | None = None
         self._told: Event | None = None
         self._lines: list[str] = []
-        self._live = None
-        if not quiet and self._console.is_terminal:
-            self._live = Live(get_renderable=self._line, console=self._console, refresh_per_second=4, transient=True)
+        self._live = LiveLine(self._line, self._console, quiet)
 
     @property
     def log(self) -> str:
         return "".join(f"{line}\n" for line in self._lines)
 
     def __enter__(self) -> ProgressView:
-        if self._live is not None:
-            self._live.start()
+        self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._live is not None:
-            with suppress(OSError):
-                self._live.stop()
+        self._live.stop()
         self._tell_last()
 
     def __call__(self, event: Event) -> None:
@@ -88,7 +82,7 @@ class ProgressView:
         message = event.message.encode("utf-8", "backslashreplace").decode("utf-8")
         line = f"{event.seconds:8.1f} s  {event.stage:<10} {message}"
         self._lines.append(line)
-        if self._live is None and not self._quiet:
+        if not self._live.is_shown and not self._quiet:
             self._show(line)
 
     def _show(self, line: str) -> None:

@@ -9,12 +9,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from reluplan.learning.report import CurvePoint, TrainingReport
 from reluplan.report.figures import check_plot, save_figure
+from reluplan.report.live_line import LiveLine
 from reluplan.report.settings import DEFAULT_FIGURES, FigureSettings
 
 if TYPE_CHECKING:
@@ -35,20 +35,16 @@ class TrainingView:
         console = console or Console(stderr=True)
         self._started = time.monotonic()
         self._last: CurvePoint | None = None
-        self._live = None
-        if not quiet and console.is_terminal:
-            self._live = Live(get_renderable=self._line, console=console, refresh_per_second=4, transient=True)
+        self._live = LiveLine(self._line, console, quiet)
 
     def __enter__(self) -> TrainingView:
-        if self._live is not None:
-            self._live.start()
+        self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._live is not None:
-            self._live.stop()
+        self._live.stop()
 
     def __call__(self, point: CurvePoint) -> None:
         """Take in an entry of the learning curve."""

@@ -64,6 +64,29 @@ class Simulator(Protocol):
         ...
 
 
+class BoxedActions:
+    """For simulators that refuse an action only if it lies outside their bounds."""
+
+    action_names: tuple[str, ...]
+    action_lower: Array
+    action_upper: Array
+
+    def allows(self, action: Array) -> bool:
+        return bool(((self.action_lower <= action) & (action <= self.action_upper)).all())
+
+    def refusal(self, action: Array) -> str | None:
+        for name, value, low, high in zip(self.action_names, action, self.action_lower, self.action_upper, strict=True):
+            if not low <= value <= high:
+                return f"{name} = {value:g} lies outside [{low:g}, {high:g}]"
+        return None
+
+    def require_allowed(self, action: Array, source: str) -> None:
+        """Complain about an action that is refused."""
+        refused = self.refusal(action)
+        if refused is not None:
+            raise InputError(f"{source}: the action is refused: {refused}")
+
+
 def require_no_instance(spec: str, instance: str | None) -> None:
     """Complain about an instance of what has none."""
     if instance is not None:

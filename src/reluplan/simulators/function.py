@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from reluplan.errors import InputError
 from reluplan.problem.expression import did_you_mean
-from reluplan.simulators.base import require_no_instance
+from reluplan.simulators.base import BoxedActions, require_no_instance
 
 Array = NDArray[np.float64]
 
 
-class FunctionSimulator:
+class FunctionSimulator(BoxedActions):
     """A function of the state and the action (arrays, in the order of STATES and ACTIONS of its module).
 
     The function returns the next state, or (next state, reward). Its module says STATES and ACTIONS, each a dict from
@@ -47,19 +47,8 @@ class FunctionSimulator:
         self._state = self._initial
         return self._state.copy()
 
-    def allows(self, action: Array) -> bool:
-        return bool(((self.action_lower <= action) & (action <= self.action_upper)).all())
-
-    def refusal(self, action: Array) -> str | None:
-        for name, value, low, high in zip(self.action_names, action, self.action_lower, self.action_upper, strict=True):
-            if not low <= value <= high:
-                return f"{name} = {value:g} lies outside [{low:g}, {high:g}]"
-        return None
-
     def step(self, action: Array) -> tuple[Array, float, bool]:
-        refused = self.refusal(action)
-        if refused is not None:
-            raise InputError(f"{self._spec}: the action is refused: {refused}")
+        self.require_allowed(action, self._spec)
         try:
             with np.errstate(all="ignore"):  # what is not finite is dealt with where it matters
                 result = self._function(self._state.copy(), np.array(action, dtype=np.float64))

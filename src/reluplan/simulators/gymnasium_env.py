@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.errors import InputError, MissingExtraError
-from reluplan.simulators.base import require_no_instance
+from reluplan.simulators.base import BoxedActions, require_no_instance
 
 Array = NDArray[np.float64]
 
 
-class GymnasiumSimulator:
+class GymnasiumSimulator(BoxedActions):
     """An environment; states are obs[0], obs[1], ..., actions are action[0], ....
 
     Its own limit on the number of steps is told as the horizon, not enforced. The state can be set where the
@@ -61,19 +61,8 @@ class GymnasiumSimulator:
             observation, _ = self._environment.reset(seed=seed)
         return np.asarray(observation, dtype=np.float64)
 
-    def allows(self, action: Array) -> bool:
-        return bool(((self.action_lower <= action) & (action <= self.action_upper)).all())
-
-    def refusal(self, action: Array) -> str | None:
-        for name, value, low, high in zip(self.action_names, action, self.action_lower, self.action_upper, strict=True):
-            if not low <= value <= high:
-                return f"{name} = {value:g} lies outside [{low:g}, {high:g}]"
-        return None
-
     def step(self, action: Array) -> tuple[Array, float, bool]:
-        refused = self.refusal(action)
-        if refused is not None:
-            raise InputError(f"gym:{self._name}: the action is refused: {refused}")
+        self.require_allowed(action, f"gym:{self._name}")
         given = round(action[0]) if self._choices else np.asarray(action, self._environment.action_space.dtype)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
