@@ -11,7 +11,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from reluplan.errors import InputError
+from reluplan.errors import InputError, OutputError
+from reluplan.files import cannot_write
 from reluplan.network import Array, Layer, ReluNetwork
 
 OPSET = 17  # Gemm, Relu and Concat in double precision, for every onnxruntime since 1.12
@@ -82,7 +83,7 @@ def _write_in_one_step(content: bytes, path: Path) -> None:
         temporary.write_bytes(content)
         temporary.replace(path)
     except OSError as error:
-        raise InputError(f"{path}: the network cannot be written: {error.strerror or error}") from None
+        raise OutputError(cannot_write(path, error)) from None
     finally:
         with suppress(OSError):  # gone already if all went well
             temporary.unlink()
