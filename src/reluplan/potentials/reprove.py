@@ -19,7 +19,7 @@ from reluplan.problem import Problem
 from reluplan.solvers.margin import RELATIVE_MARGIN
 
 NOTICEABLE = 10.0
-"""A member that has to be raised by more than this many times its margin did not hold, and a note says so."""
+"""A member that is raised by more than this many times its margin is worth a note."""
 LARGEST_GAP = 1e-3
 """The solver's, where a member fails clearly: how much it has to be raised need not be known better."""
 
@@ -40,7 +40,7 @@ def reprove(
     for number, item in enumerate(claimed):
         until = clock.now() + (deadline - clock.now()) / (len(claimed) - number)
         domain = step_domain(problem, bounds, item.first, min(item.last, problem.horizon - 1))
-        proven = _prove(domain, item, threads, until)
+        proven, is_refuted = _prove(domain, item, threads, until)
         steps = f"the potentials of steps {domain.first + 1} to {domain.last + 1}"
         if proven is None:
             notes.append(f"{steps} could not be proven in their share of the time, and are not used")
@@ -48,14 +48,20 @@ def reprove(
         members.append(proven)
         raised = _level(proven) - _level(item)
         if raised > NOTICEABLE * proven.margin:
-            notes.append(f"{steps} do not hold for this problem as they are: they were raised by {raised:.4g}")
+            why = (
+                "do not hold for this problem as they are" if is_refuted else "could not be proven as they are in time"
+            )
+            notes.append(f"{steps} {why}: they were raised by {raised:.4g}")
     report = {**given.report, "proven_again": len(members)}
     initial = problem.initial_lower, problem.initial_upper
     return PotentialSet(tuple(members), problem.fingerprint(), *initial, problem.horizon, report).sealed(), notes
 
 
-def _prove(domain: StepDomain, item: RewardPotentials, threads: int, deadline: float) -> RewardPotentials | None:
-    """The member, raised to where it holds in a domain; None if nothing was proven by the deadline.
+def _prove(
+    domain: StepDomain, item: RewardPotentials, threads: int, deadline: float
+) -> tuple[RewardPotentials | None, bool]:
+    """The member, raised to where it holds in a domain, None if nothing was proven by the deadline; and whether a step
+    was found for which it does not hold as it is.
 
     With D >= max R − constant − Σ_u v_{u,i} and τ the margin of that proof, φ + D + τ >= R: D + τ is shared out among
     the units, each of which counts with exactly one entry, or added to the constant if there are none.
@@ -77,16 +83,17 @@ def _prove(domain: StepDomain, item: RewardPotentials, threads: int, deadline: f
         source = domain.whole.source
         raise NoPlanExistsError(f"{source}: no plan exists: no step satisfies the constraints", domain.whole)
     if found.dual_bound == math.inf:
-        return None
+        return None, False
     bound = found.dual_bound - item.constant
     margin = max(found.margin, least, RELATIVE_MARGIN * abs(found.dual_bound))
     lift = max(0.0, bound + margin)
     values, constant = item.values, item.constant + lift
     if features.unit_count:
         values, constant = item.values + lift / features.unit_count, item.constant
-    return RewardPotentials(
+    proven = RewardPotentials(
         features, values, constant, bound, margin, "MILP dual bound, proven again", domain.first, domain.last
     )
+    return proven, found.attained > item.constant + margin
 
 
 def _with_proven_ceilings(item: RewardPotentials, domain: StepDomain) -> PatternFeatures:

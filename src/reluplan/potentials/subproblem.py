@@ -34,13 +34,14 @@ class Violations:
     """What one solve of the subproblem found: patterns (k, K) in the order found, and D >= max of R − φ.
 
     dual_bound: D, over the WHOLE domain, −inf only if that is empty, +inf if nothing was proven; margin: the error that
-    the solver's proof of D may carry.
+    the solver's proof of D may carry; attained: the largest R − φ of a step that was found.
     """
 
     entries: Entries
     dual_bound: float
     interrupted: bool
     margin: float = 0.0
+    attained: float = -math.inf
 
 
 class Subproblem:
@@ -125,7 +126,8 @@ class Subproblem:
             found.append(self._entries_of(outcome.solution))
         entries = np.array(found, dtype=np.int8).reshape(len(found), self._features.unit_count)
         bound = max(outcome.dual_bound, outside)
-        return Violations(entries, bound, outcome.message == "interrupted", outcome.margin)
+        attained = -math.inf if outcome.objective is None else outcome.objective
+        return Violations(entries, bound, outcome.message == "interrupted", outcome.margin, attained)
 
     @staticmethod
     def _solve(model: Model, options: SolveOptions) -> SolveResult:
