@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from brute_force import optimum
+from patience import AMPLE, LIMITS, plan_patiently
 from random_problems import random_network, random_problem
 from reluplan.bounds.reach import reachable_bounds
 from reluplan.check import check
@@ -59,7 +60,7 @@ def test_with_every_stage_bounds_and_plans_equal_brute_force(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, relus=int(rng.integers(1, 4)), horizon=2, auxiliary=seed % 5 == 0)
     best = optimum(problem)
-    result = plan(problem, gap=1e-3, threads=2, time_limit=10.0)
+    result = plan_patiently(problem, lambda found: best is None or found.status == "optimal", gap=1e-3, threads=2)
     assert_honest(problem, result)
     if best is None:
         assert result.status in ("infeasible", "no_plan")
@@ -86,8 +87,10 @@ def walker(horizon: int, goal_at: float, step: float = 1.0) -> Problem:
 def test_goals_only_cut_plans_at_the_last_step(shortcut: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over 12 steps the best plan waits, then walks 3 steps to the goal at 3: 1 + 2 + 3 are lost."""
     monkeypatch.setattr(auto, "SMALL_MODEL", shortcut)
-    result = plan(walker(12, 3.0), gap=1e-3, time_limit=10.0)
-    assert result.reward == pytest.approx(-6.0, abs=1e-2)
+    best = pytest.approx(-6.0, abs=1e-2)
+    is_proven = (lambda found: found.status == "optimal") if shortcut > 0 else (lambda found: found.reward == best)
+    result = plan_patiently(walker(12, 3.0), is_proven, gap=1e-3)
+    assert result.reward == best
     assert result.bound is not None
     assert result.bound >= -6.0 - 1e-9
     assert shortcut < 0 or result.status == "optimal"
@@ -96,7 +99,7 @@ def test_goals_only_cut_plans_at_the_last_step(shortcut: int, monkeypatch: pytes
 @pytest.mark.parametrize("shortcut", [400, -1])
 def test_an_unreachable_goal_is_proven_infeasible(shortcut: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auto, "SMALL_MODEL", shortcut)
-    result = plan(walker(5, 5.5), time_limit=60.0)
+    result = plan(walker(5, 5.5), time_limit=AMPLE)
     assert result.status == "infeasible"
     assert result.trajectory is None
 
@@ -110,7 +113,7 @@ def test_constraints_that_no_action_satisfies_are_proven_infeasible(
     distance = PiecewiseLinear.maximum([action, -action])
     never = Constraint(PiecewiseLinear.constant_of(1.5, 3) - distance, False, "|a| >= 1.5")
     problem = dataclasses.replace(walker(4, -50.0), constraints=(never,))
-    assert plan(problem, time_limit=60.0).status == "infeasible"
+    assert plan(problem, time_limit=AMPLE).status == "infeasible"
 
 
 @pytest.mark.usefixtures("every_stage")
@@ -144,8 +147,8 @@ def test_the_grid_hands_on_where_better_plans_are(monkeypatch: pytest.MonkeyPatc
     """Boxes of better plans, with fewer neurons that may switch, for the proofs that come after it."""
     monkeypatch.setattr(grid, "MOST_NODES", 100_000)
     problem = long_problem()
-    run = Run(problem, Clock(60.0), 1e-6)
-    best = plan(problem, gap=1e-3, time_limit=10.0).trajectory
+    run = Run(problem, Clock(AMPLE), 1e-6)
+    best = plan(problem, gap=1e-3, time_limit=AMPLE).trajectory
     assert best is not None
     run.offer_plan(best, "before")
     bounds = reachable_bounds(problem)
@@ -169,7 +172,7 @@ def test_ctrl_c_at_any_stage_ends_with_what_is_known(stage: str, monkeypatch: py
             raise KeyboardInterrupt
 
     problem = long_problem()
-    for time_limit in (8.0, 30.0, 120.0):
+    for time_limit in LIMITS:
         result = plan(problem, gap=0.0, time_limit=time_limit, on_event=press)
         assert_honest(problem, result)
         if reached:
@@ -207,7 +210,7 @@ def test_workers_that_die_cost_bounds_but_not_the_run(monkeypatch: pytest.Monkey
 
     problem = long_problem()
     try:
-        for time_limit in (8.0, 30.0, 120.0):  # a busy machine reaches the pieces later
+        for time_limit in LIMITS:  # a busy machine reaches the pieces later
             result = plan(problem, gap=0.0, time_limit=time_limit, on_event=listen)
             if killed:
                 break
@@ -224,7 +227,7 @@ def test_a_solver_that_fails_leaves_the_plan_and_the_bound() -> None:
     """Gurobi's free licence refuses the whole model of this horizon: what the search found stays."""
     pytest.importorskip("gurobipy")
     problem = long_problem().with_horizon(200)
-    result = plan(problem, gap=0.0, solver="gurobi", time_limit=8.0)
+    result = plan_patiently(problem, lambda found: found.trajectory is not None, gap=0.0, solver="gurobi")
     assert_honest(problem, result)
     assert result.trajectory is not None
     assert result.bound is not None

@@ -23,6 +23,7 @@ import pytest
 from onnx import numpy_helper
 from rich.console import Console
 
+from patience import AMPLE
 from random_problems import random_network
 from reluplan.check import check
 from reluplan.cli import main
@@ -306,12 +307,12 @@ def test_a_signal_ends_with_what_is_known(hard: Path, tmp_path: Path, number: si
     line = [sys.executable, "-c", ANY_SIGNAL, "plan", str(hard), "--method", "base", "--out", str(tmp_path / "run")]
     pipe = subprocess.PIPE
     process = subprocess.Popen(line, stdout=pipe, stderr=pipe, encoding="utf-8", stdin=subprocess.DEVNULL)
-    with killed_after(100.0, process):
+    with killed_after(AMPLE, process):
         assert process.stderr is not None
         assert any("bound" in text and "milp" in text for text in process.stderr), "the solver has begun"
         for _ in range(times):
             process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=AMPLE)
     assert "Traceback" not in err
     result = assert_honest(hard, tmp_path / "run", process.returncode)
     assert result["interrupted"] is True
@@ -352,7 +353,7 @@ def test_a_reader_that_leaves_early_is_no_error(tank: Path, tmp_path: Path) -> N
     line = [sys.executable, "-m", "reluplan", "check", str(tank), str(write(tmp_path, "pump\n1\n", "plan.csv"))]
     pipe = subprocess.PIPE
     process = subprocess.Popen(line, stdout=pipe, stderr=pipe, encoding="utf-8", env=BUFFERED)
-    with killed_after(60.0, process):
+    with killed_after(AMPLE, process):
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
@@ -628,7 +629,7 @@ def test_the_program_itself_refuses_wrong_input(tmp_path: Path) -> None:
 def test_a_full_disk_is_not_called_an_error_of_ours(tank: Path, tmp_path: Path) -> None:
     line = [sys.executable, "-m", "reluplan", "check", str(tank), str(write(tmp_path, "pump\n1\n", "plan.csv"))]
     with Path("/dev/full").open("w", encoding="utf-8") as full:
-        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, encoding="utf-8", env=BUFFERED, timeout=60)
+        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, encoding="utf-8", env=BUFFERED, timeout=AMPLE)
     assert done.returncode == 5
     assert re.fullmatch(r"reluplan: .*No space left on device\n", done.stderr)
 

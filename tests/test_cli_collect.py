@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from patience import AMPLE
 from reluplan.cli import main
 from reluplan.collect import collect
 from reluplan.data import names, read_transitions
@@ -134,7 +135,7 @@ def collect_until(folder: Path, step: int, processes: int) -> subprocess.Complet
     (folder / "tank.py").write_text(text)
     arguments = [f"{folder / 'tank.py'}:step", "--episodes", "400", "--steps", "5", "--out", str(folder / "data.csv")]
     line = [sys.executable, "-m", "reluplan", "collect", *arguments, "--processes", str(processes)]
-    return subprocess.run(line, capture_output=True, text=True, timeout=60)
+    return subprocess.run(line, capture_output=True, text=True, timeout=AMPLE)
 
 
 @pytest.mark.parametrize("processes", [1, 2])

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from patience import AMPLE
 from random_problems import random_network
 from reluplan import Problem
 from reluplan.plan_file import read_plan
@@ -296,7 +297,7 @@ def test_a_read_only_folder_is_told_before_the_work(unprivileged: Unprivileged, 
     (place / "run").chmod(0o555)
     for out in (place / "run", place / "run" / "below"):
         process = unprivileged.start("plan", place / "tank.toml", "--out", out)
-        stdout, stderr = process.communicate(timeout=120)
+        stdout, stderr = process.communicate(timeout=AMPLE)
         assert (process.returncode, stdout) == (4, "")
         assert stderr == f"reluplan: {out}: nothing can be written there (no permission); choose another --out\n"
     assert [path.name for path in (place / "run").iterdir()] == ["plan.csv"]
@@ -308,13 +309,13 @@ def test_a_folder_that_becomes_read_only_costs_the_files_and_not_the_result(
 ) -> None:
     (place / "run" / "result.json").write_text("older")
     process = unprivileged.start("plan", place / "hard.toml", "--out", place / "run")
-    timer = threading.Timer(100.0, process.kill)
+    timer = threading.Timer(AMPLE, process.kill)
     timer.start()
     assert process.stderr is not None
     assert any("plan with reward" in line for line in process.stderr)
     (place / "run").chmod(0o555)
     process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=100)
+    stdout, stderr = process.communicate(timeout=AMPLE)
     timer.cancel()
     assert process.returncode == 5
     assert "interrupted: this is what was known" in stdout

@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse
 
 from brute_force import optimum
+from patience import AMPLE
 from random_problems import random_problem
 from reluplan.bounds.reach import reachable_bounds
 from reluplan.errors import InfeasibleError, NoPlanExistsError
@@ -189,7 +190,7 @@ def test_infeasible_means_infeasible_and_is_still_said(seed: int, method: str) -
     """By brute force, over problems of which several have no plan."""
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, int(rng.integers(1, 4)), int(rng.integers(1, 3)), seed % 5 == 0)
-    result = plan(problem, method=method, threads=1, time_limit=60.0)
+    result = plan(problem, method=method, threads=1, time_limit=AMPLE)
     assert (result.status == "infeasible") == (optimum(problem) is None)
 
 

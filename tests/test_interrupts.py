@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from patience import AMPLE
 from random_problems import random_network
 from reluplan import Problem, plan
 from reluplan.errors import OutputError
@@ -74,7 +75,7 @@ def start(*arguments: object, **options: Any) -> subprocess.Popen[str]:
 
 def finish(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "reluplan", *map(str, arguments)]
-    return subprocess.run(line, text=True, timeout=120, check=False, **{"capture_output": True, **options})
+    return subprocess.run(line, text=True, timeout=AMPLE, check=False, **{"capture_output": True, **options})
 
 
 # When signals are raised
@@ -152,7 +153,7 @@ def test_signals_that_we_were_told_to_ignore_stay_ignored() -> None:
 @pytest.mark.parametrize("pause", [0.0, 0.03, 0.1, 0.25])
 def test_a_burst_of_signals_keeps_the_plan(hard: Path, tmp_path: Path, pause: float) -> None:
     process = start("plan", hard, "--out", tmp_path / "run")
-    timer = threading.Timer(100.0, process.kill)
+    timer = threading.Timer(AMPLE, process.kill)
     timer.start()
     assert process.stderr is not None
     assert any("plan with reward" in line for line in process.stderr)
@@ -161,7 +162,7 @@ def test_a_burst_of_signals_keeps_the_plan(hard: Path, tmp_path: Path, pause: fl
         time.sleep(pause)
         if process.poll() is not None:
             break
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=AMPLE)
     timer.cancel()
     assert process.returncode == 0, err
     assert "Traceback" not in err
@@ -184,7 +185,7 @@ def test_a_reader_that_does_not_read_can_be_left(tank: Path, tmp_path: Path) -> 
             pass
         os.set_blocking(write, True)
         process = start("plan", tank, "--json", "--out", tmp_path / "run", stdout=write)
-        timer = threading.Timer(100.0, process.kill)
+        timer = threading.Timer(AMPLE, process.kill)
         timer.start()
         while not (tmp_path / "run" / "log.txt").exists():
             time.sleep(0.05)
@@ -292,7 +293,7 @@ def test_what_fits_on_a_full_disk_is_written(tank: Path, tmp_path: Path, blocks:
     assert finish("plan", tank, "--out", run).returncode == 0
     command = [sys.executable, "-m", "reluplan", "plan", str(tank), "--horizon", "3", "--out", str(run)]
     line = ["bash", "-c", f'ulimit -f {blocks}; exec "$@"', "bash", *command]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=AMPLE, check=False)
     assert done.returncode == 5
     assert f"{'result.json' if blocks else 'plan.csv'}: cannot be written (File too large)" in done.stderr
     assert f"{left}." in done.stderr
@@ -377,6 +378,6 @@ KILLED_WRITER = textwrap.dedent(
 
 def test_killed_at_any_file_operation_no_result_stands_beside_the_plan_of_another(tank: Path, tmp_path: Path) -> None:
     line = [sys.executable, "-c", KILLED_WRITER, str(tank), str(tmp_path / "run")]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=AMPLE, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 9 * 5

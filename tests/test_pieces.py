@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from brute_force import optimum
+from patience import AMPLE
 from random_problems import random_problem
 from reluplan.bounds.reach import HorizonBounds, reachable_bounds
 from reluplan.bounds.spans import Span, narrow, window_hull
@@ -150,10 +151,10 @@ def test_a_rest_gets_values_that_lose_less(pool: WorkerPool) -> None:
     alone = Decomposition(pieces[1:2], rest, pool, np.random.default_rng(0), free_ends=True)
     found = np.array([1.0, 0.0])
     for _ in range(6):  # each search stops when most of the loss is gone
-        found = value_rest(alone, [found], np.ones(2), time.monotonic() + 60.0, 1e-3)
+        found = value_rest(alone, [found], np.ones(2), time.monotonic() + AMPLE, 1e-3)
 
     def loss(value: Array) -> float:
-        return alone.evaluate(np.tile(value, (2, 1)), time.monotonic() + 60.0, 1e-6).total - 38 * -2.0
+        return alone.evaluate(np.tile(value, (2, 1)), time.monotonic() + AMPLE, 1e-6).total - 38 * -2.0
 
     linear = min(loss(np.array([slope, 0.0])) for slope in np.linspace(0.0, 2.0, 21))
     assert -1e-6 <= loss(found) < 0.5 * linear
@@ -170,7 +171,7 @@ def test_any_values_and_windows_prove_a_bound(pool: WorkerPool, seed: int, which
     pieces = cut_pieces(problem, bounds, SPANS[which], found)
     decomposition = Decomposition(pieces, found, pool, np.random.default_rng(seed))
     values = np.random.default_rng(seed).normal(size=(len(pieces) + 1, 2 * len(problem.states))) * size
-    valuation = decomposition.evaluate(decomposition.settle(values), time.monotonic() + 60.0, 1e-3)
+    valuation = decomposition.evaluate(decomposition.settle(values), time.monotonic() + AMPLE, 1e-3)
     best = best_reward(problem, bounds, found)
     assert not valuation.infeasible
     assert valuation.total >= best - 1e-9
@@ -187,11 +188,11 @@ def test_the_whole_proof_stays_above_the_optimum(pool: WorkerPool, seed: int) ->
     if case is None:
         return
     problem, bounds, found = case
-    run = Run(problem, Clock(60.0), 1e-5)
+    run = Run(problem, Clock(AMPLE), 1e-5)
     run.offer_plan(found, "test")
     known = Knowledge(run, bounds, pool, 0)
-    BoxProof().improve(known, time.monotonic() + 60.0)
-    PieceProof().improve(known, time.monotonic() + 60.0)
+    BoxProof().improve(known, time.monotonic() + AMPLE)
+    PieceProof().improve(known, time.monotonic() + AMPLE)
     best = best_reward(problem, bounds, found)
     assert run.bound >= best - 1e-9
     assert not any("dropped" in note for note in run.notes)
@@ -238,9 +239,9 @@ def test_the_proof_against_brute_force(pool: WorkerPool, seed: int) -> None:
     case = solved(seed)
     assert case is not None
     problem, bounds, found = case
-    run = Run(problem, Clock(60.0), 1e-5)
+    run = Run(problem, Clock(AMPLE), 1e-5)
     run.offer_plan(found, "test")
-    PieceProof().improve(Knowledge(run, bounds, pool, 0), time.monotonic() + 60.0)
+    PieceProof().improve(Knowledge(run, bounds, pool, 0), time.monotonic() + AMPLE)
     best = optimum(problem)
     assert best is not None
     assert best - 1e-9 <= run.bound <= best + 1e-2
@@ -308,9 +309,9 @@ def test_a_resting_plan_is_proven_for_any_horizon(pool: WorkerPool) -> None:
         )  # fmt: skip
         actions = np.zeros((horizon, 1))
         actions[:5] = -1.0
-        run = Run(problem, Clock(60.0), 1e-4)
+        run = Run(problem, Clock(AMPLE), 1e-4)
         run.offer_plan(simulate(problem, np.full(1, 5.0), actions), "test")
-        PieceProof().improve(Knowledge(run, reachable_bounds(problem), pool, 0), time.monotonic() + 60.0)
+        PieceProof().improve(Knowledge(run, reachable_bounds(problem), pool, 0), time.monotonic() + AMPLE)
         assert run.best is not None
         assert run.best.total_reward == -10.0
         assert run.is_proven

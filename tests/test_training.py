@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from patience import AMPLE
 from random_problems import random_network
 from reluplan import train
 from reluplan.data.transitions import Transitions
@@ -498,4 +499,4 @@ def test_the_example_of_train_runs() -> None:
 
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     code = "import sys, reluplan, reluplan.training, reluplan.cli; assert reluplan.train and 'torch' not in sys.modules"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=AMPLE).returncode == 0
