@@ -618,6 +618,39 @@ def test_an_unknown_model_format_is_refused(command: Command, tank: Path, tmp_pa
     assert not (tmp_path / "model.txt").exists()
 
 
+def test_leaving_at_once_forgets_nothing(tmp_path: Path) -> None:
+    """Exit handlers run, all output is there, the exit code is ours; a thread that is at work is waited for."""
+    write(tmp_path, "import atexit\natexit.register(lambda: print('handled'))\n" + BUSY_THREAD, "sitecustomize.py")
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    for busy in ("", "yes"):
+        environment = {**BUFFERED, "PYTHONPATH": path, "BUSY": busy}
+        for arguments, code in ((["--version"], 0), (["plan", "absent.toml", "--out", str(tmp_path / "run")], 4)):
+            line = [sys.executable, "-m", "reluplan", *arguments]
+            done = subprocess.run(line, capture_output=True, encoding="utf-8", env=environment, timeout=AMPLE)
+            assert done.returncode == code
+            assert done.stdout.splitlines()[-1:] == ["handled"]
+            assert ("reluplan 0." in done.stdout) == (code == 0)
+            assert ("worked" in done.stdout) == bool(busy)
+
+
+def test_a_program_that_calls_ours_goes_on(tmp_path: Path) -> None:
+    calling = "import sys\nfrom reluplan.cli import main\nsys.argv = ['reluplan', '--version']\n"
+    script = write(tmp_path, f"{calling}try:\n    main()\nexcept SystemExit:\n    print('goes on')\n", "script.py")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, encoding="utf-8", timeout=AMPLE)
+    assert done.stdout.splitlines()[-1:] == ["goes on"]
+
+
+BUSY_THREAD = """
+import os, sys, threading
+def work():
+    while threading.main_thread().is_alive():
+        threading.main_thread().join(0.1)
+    print("worked")
+if os.environ.get("BUSY"):
+    threading.Thread(target=work).start()
+"""
+
+
 def test_the_program_itself_refuses_wrong_input(tmp_path: Path) -> None:
     """The same through the real program, once for our own errors and once for those of the argument parser."""
     assert_refused(launch("plan", tmp_path / "absent.toml", "--out", tmp_path / "run"), ["no such problem file"])
