@@ -252,12 +252,12 @@ class Unprivileged:
     def start(self, *arguments: object) -> subprocess.Popen[str]:
         pipe = subprocess.PIPE
         line = [*self.prefix, *RELUPLAN, *map(str, arguments)]
-        return subprocess.Popen(line, stdout=pipe, stderr=pipe, text=True, user=self.user, cwd="/")
+        return subprocess.Popen(line, stdout=pipe, stderr=pipe, text=True, user=self.user)
 
     def works(self) -> bool:
         line = [*self.prefix, sys.executable, "-c", "import reluplan.planner"]
         try:
-            return subprocess.run(line, capture_output=True, user=self.user, cwd="/", check=False).returncode == 0
+            return subprocess.run(line, capture_output=True, user=self.user, check=False).returncode == 0
         except OSError:
             return False
 
@@ -273,7 +273,7 @@ def unprivileged(request: pytest.FixtureRequest) -> Unprivileged:
         return Unprivileged([])
     found = Unprivileged([], NOBODY) if other else Unprivileged(["setpriv", "--bounding-set=-dac_override"])
     if not found.works():
-        pytest.skip("nobody may not read this Python" if other else "there is no setpriv")
+        pytest.skip("nobody may not read this Python" if other else "setpriv does not work here")
     return found
 
 
