@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from patience import AMPLE
 from reluplan.cli import main
 from reluplan.problem.check import check
 from reluplan.problem.plan_file import read_plan
@@ -52,7 +53,7 @@ def exit_code(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
 def launch(*arguments: object) -> Outcome:
     """The command line as a program, with no terminal anywhere."""
     line = [sys.executable, "-m", "reluplan", *map(str, arguments)]
-    done = subprocess.run(line, capture_output=True, encoding="utf-8", stdin=subprocess.DEVNULL, timeout=120)
+    done = subprocess.run(line, capture_output=True, encoding="utf-8", stdin=subprocess.DEVNULL, timeout=AMPLE)
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 

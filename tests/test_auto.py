@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from brute_force import optimum
+from patience import AMPLE, LIMITS, plan_patiently
 from random_problems import random_network, random_problem
 from reluplan.bounds.reachability import reachable_bounds
 from reluplan.clock import Clock
@@ -57,7 +58,8 @@ def test_with_every_stage_bounds_and_plans_equal_brute_force(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, relus=int(rng.integers(1, 4)), horizon=2, auxiliary=seed % 5 == 0)
     best = optimum(problem)
-    result = plan(problem, gap=1e-3, threads=2, time_limit=10.0, settings=EVERY_STAGE)
+    options = {"gap": 1e-3, "threads": 2, "settings": EVERY_STAGE}
+    result = plan_patiently(problem, lambda found: best is None or found.status == "optimal", **options)
     assert_honest(problem, result)
     if best is None:
         assert result.status in ("infeasible", "no_plan")
@@ -83,8 +85,13 @@ def walker(horizon: int, goal_at: float, step: float = 1.0) -> Problem:
 @SHORTCUTS
 def test_goals_only_cut_plans_at_the_last_step(settings: PlanSettings) -> None:
     """Over 12 steps the best plan waits, then walks 3 steps to the goal at 3: 1 + 2 + 3 are lost."""
-    result = plan(walker(12, 3.0), gap=1e-3, time_limit=10.0, settings=settings)
-    assert result.reward == pytest.approx(-6.0, abs=1e-2)
+    best = pytest.approx(-6.0, abs=1e-2)
+
+    def is_done(found: PlanResult) -> bool:
+        return bool(found.reward == best) if settings is EVERY_STAGE else found.status == "optimal"
+
+    result = plan_patiently(walker(12, 3.0), is_done, gap=1e-3, settings=settings)
+    assert result.reward == best
     assert result.bound is not None
     assert result.bound >= -6.0 - 1e-9
     assert settings is EVERY_STAGE or result.status == "optimal"
@@ -92,7 +99,7 @@ def test_goals_only_cut_plans_at_the_last_step(settings: PlanSettings) -> None:
 
 @SHORTCUTS
 def test_an_unreachable_goal_is_proven_infeasible(settings: PlanSettings) -> None:
-    result = plan(walker(5, 5.5), time_limit=60.0, settings=settings)
+    result = plan(walker(5, 5.5), time_limit=AMPLE, settings=settings)
     assert result.status == "infeasible"
     assert result.trajectory is None
 
@@ -103,7 +110,7 @@ def test_constraints_that_no_action_satisfies_are_proven_infeasible(settings: Pl
     distance = PiecewiseLinear.maximum([action, -action])
     never = Constraint(PiecewiseLinear.constant_of(1.5, 3) - distance, False, "|a| >= 1.5")
     problem = dataclasses.replace(walker(4, -50.0), constraints=(never,))
-    assert plan(problem, time_limit=60.0, settings=settings).status == "infeasible"
+    assert plan(problem, time_limit=AMPLE, settings=settings).status == "infeasible"
 
 
 def test_a_goal_that_may_be_unreachable_never_gives_a_wrong_plan() -> None:
@@ -135,8 +142,8 @@ def long_problem() -> Problem:
 def test_the_grid_hands_on_where_better_plans_are() -> None:
     """Boxes of better plans, with fewer unstable units, for the proofs that come after it."""
     problem = long_problem()
-    run = Run(problem, Clock(60.0), 1e-6)
-    best = plan(problem, gap=1e-3, time_limit=10.0).trajectory
+    run = Run(problem, Clock(AMPLE), 1e-6)
+    best = plan(problem, gap=1e-3, time_limit=AMPLE).trajectory
     assert best is not None
     run.incumbent.offer_plan(best, "before")
     bounds = reachable_bounds(problem)
@@ -162,7 +169,7 @@ def test_ctrl_c_at_any_stage_ends_with_what_is_known(stage: str) -> None:
             raise KeyboardInterrupt
 
     problem = long_problem()
-    for time_limit in (8.0, 30.0, 120.0):
+    for time_limit in LIMITS:
         result = plan(problem, gap=0.0, time_limit=time_limit, on_event=press, settings=settings)
         assert_honest(problem, result)
         if reached:
@@ -198,7 +205,7 @@ def test_workers_that_die_cost_bounds_but_not_the_run() -> None:
 
     problem = long_problem()
     try:
-        for time_limit in (8.0, 30.0, 120.0):  # a busy machine reaches them later
+        for time_limit in LIMITS:  # a busy machine reaches them later
             result = plan(problem, gap=0.0, time_limit=time_limit, on_event=listen, stages=["search", "lagrangian"])
             if killed:
                 break
@@ -214,7 +221,8 @@ def test_a_solver_that_fails_leaves_the_plan_and_the_bound() -> None:
     """Gurobi's free licence refuses the whole model of this horizon: what the search found stays."""
     pytest.importorskip("gurobipy")
     problem = long_problem().with_horizon(200)
-    result = plan(problem, gap=0.0, solver="gurobi", time_limit=8.0, settings=EVERY_STAGE)
+    options = {"gap": 0.0, "solver": "gurobi", "settings": EVERY_STAGE}
+    result = plan_patiently(problem, lambda found: found.trajectory is not None, **options)
     assert_honest(problem, result)
     assert result.trajectory is not None
     assert result.bound is not None

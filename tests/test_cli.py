@@ -23,6 +23,7 @@ from onnx import numpy_helper
 from rich.console import Console
 
 from command_line import BUFFERED, Command, Outcome, assert_honest, launch, result_of, write
+from patience import AMPLE
 from reluplan.clock import Clock
 from reluplan.planning.log import Event
 from reluplan.problem.problem import Problem
@@ -140,12 +141,12 @@ def test_a_signal_ends_with_what_is_known(hard: Path, tmp_path: Path, number: si
     line = [sys.executable, "-c", ANY_SIGNAL, "plan", str(hard), "--method", "base", "--out", str(tmp_path / "run")]
     pipe = subprocess.PIPE
     process = subprocess.Popen(line, stdout=pipe, stderr=pipe, encoding="utf-8", stdin=subprocess.DEVNULL)
-    with killed_after(100.0, process):
+    with killed_after(AMPLE, process):
         assert process.stderr is not None
         assert any("bound" in text and "milp" in text for text in process.stderr), "the solver has begun"
         for _ in range(times):
             process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=AMPLE)
     assert "Traceback" not in err
     result = assert_honest(hard, tmp_path / "run", process.returncode)
     assert result["interrupted"] is True
@@ -186,7 +187,7 @@ def test_a_reader_that_leaves_early_is_no_error(tank: Path, tmp_path: Path) -> N
     line = [sys.executable, "-m", "reluplan", "check", str(tank), str(write(tmp_path, "pump\n1\n", "plan.csv"))]
     pipe = subprocess.PIPE
     process = subprocess.Popen(line, stdout=pipe, stderr=pipe, encoding="utf-8", env=BUFFERED)
-    with killed_after(60.0, process):
+    with killed_after(AMPLE, process):
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
@@ -451,6 +452,39 @@ def test_an_unknown_model_format_is_refused(command: Command, tank: Path, tmp_pa
     assert not (tmp_path / "model.txt").exists()
 
 
+def test_leaving_at_once_forgets_nothing(tmp_path: Path) -> None:
+    """Exit handlers run, all output is there, the exit code is ours; a thread that is at work is waited for."""
+    write(tmp_path, "import atexit\natexit.register(lambda: print('handled'))\n" + BUSY_THREAD, "sitecustomize.py")
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    for busy in ("", "yes"):
+        environment = {**BUFFERED, "PYTHONPATH": path, "BUSY": busy}
+        for arguments, code in ((["--version"], 0), (["plan", "absent.toml", "--out", str(tmp_path / "run")], 4)):
+            line = [sys.executable, "-m", "reluplan", *arguments]
+            done = subprocess.run(line, capture_output=True, encoding="utf-8", env=environment, timeout=AMPLE)
+            assert done.returncode == code
+            assert done.stdout.splitlines()[-1:] == ["handled"]
+            assert ("reluplan 0." in done.stdout) == (code == 0)
+            assert ("worked" in done.stdout) == bool(busy)
+
+
+def test_a_program_that_calls_ours_goes_on(tmp_path: Path) -> None:
+    calling = "import sys\nfrom reluplan.cli import main\nsys.argv = ['reluplan', '--version']\n"
+    script = write(tmp_path, f"{calling}try:\n    main()\nexcept SystemExit:\n    print('goes on')\n", "script.py")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, encoding="utf-8", timeout=AMPLE)
+    assert done.stdout.splitlines()[-1:] == ["goes on"]
+
+
+BUSY_THREAD = """
+import os, sys, threading
+def work():
+    while threading.main_thread().is_alive():
+        threading.main_thread().join(0.1)
+    print("worked")
+if os.environ.get("BUSY"):
+    threading.Thread(target=work).start()
+"""
+
+
 def test_the_program_itself_refuses_wrong_input(tmp_path: Path) -> None:
     """The same through the real program, once for our own errors and once for those of the argument parser."""
     assert_refused(launch("plan", tmp_path / "absent.toml", "--out", tmp_path / "run"), ["no such problem file"])
@@ -462,7 +496,7 @@ def test_the_program_itself_refuses_wrong_input(tmp_path: Path) -> None:
 def test_a_full_disk_is_not_called_an_error_of_ours(tank: Path, tmp_path: Path) -> None:
     line = [sys.executable, "-m", "reluplan", "check", str(tank), str(write(tmp_path, "pump\n1\n", "plan.csv"))]
     with Path("/dev/full").open("w", encoding="utf-8") as full:
-        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, encoding="utf-8", env=BUFFERED, timeout=60)
+        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, encoding="utf-8", env=BUFFERED, timeout=AMPLE)
     assert done.returncode == 5
     assert re.fullmatch(r"reluplan: .*No space left on device\n", done.stderr)
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from command_line import exit_code as run
+from patience import AMPLE
 from reluplan.data import read_transitions
 from reluplan.simulators.collect import collect
 from shared_data import ROOT
@@ -126,7 +127,7 @@ def collect_until(folder: Path, step: int, processes: int) -> subprocess.Complet
     (folder / "tank.py").write_text(text)
     arguments = [f"{folder / 'tank.py'}:step", "--episodes", "400", "--steps", "5", "--out", str(folder / "data.csv")]
     line = [sys.executable, "-m", "reluplan", "collect", *arguments, "--processes", str(processes)]
-    return subprocess.run(line, capture_output=True, text=True, timeout=60)
+    return subprocess.run(line, capture_output=True, text=True, timeout=AMPLE)
 
 
 @pytest.mark.parametrize("processes", [1, 2])

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from command_line import Command, launch
+from patience import AMPLE
 from reluplan.cli.train import repeat_option
 from reluplan.data import write_transitions
 from reluplan.network.relu_network import ReluNetwork
@@ -79,7 +80,7 @@ def test_the_readme_leads_from_a_spreadsheet_to_a_plan(command: Command, tmp_pat
     problem = tmp_path / "problem.toml"
     assert command("train", tmp_path / "data.csv", "--problem", problem, "--hidden", "4", "--epochs", "20").code == 0
     assert report_of(tmp_path / "network.json")["states"][0]["r2_change"] > 0.999
-    assert command("plan", problem, "--time-limit", "20", "--out", tmp_path / "run").code == 0
+    assert command("plan", problem, "--time-limit", AMPLE, "--out", tmp_path / "run").code == 0
     assert command("check", problem, tmp_path / "run").code == 0
 
 
@@ -241,7 +242,7 @@ def test_ctrl_c_keeps_the_best_weights_and_says_so(problem: Path, data: Path) ->
     while running.stderr.readline() != "epoch 3\n":
         assert running.poll() is None
     running.send_signal(signal.SIGINT)
-    out, _ = running.communicate(timeout=60)
+    out, _ = running.communicate(timeout=AMPLE)
     assert running.returncode == 0
     assert "interrupted: these are the best weights so far" in out
     report = report_of(problem.parent / "learned" / "network.json")

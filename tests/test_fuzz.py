@@ -20,6 +20,7 @@ from fuzz.search import Search
 from fuzz.shrink import shrink, simpler_problems
 from fuzz.simulate import Machine, Plan
 from fuzz.trial import Case, draw_cases
+from patience import AMPLE
 from reluplan import Problem as TheirProblem
 from reluplan import check, simulate
 
@@ -119,7 +120,7 @@ def test_the_oracles_own_milp_agrees_with_its_search() -> None:
 
 
 def test_a_right_answer_has_no_flags(tmp_path: Path) -> None:
-    problem, config = one_step(), Config(time_limit=20.0)
+    problem, config = one_step(), Config(time_limit=60.0)
     oracle = Oracle(Machine(problem), seed=0)
     oracle.look(use_milp=True)
     outcome = run_planner(write_problem(problem, tmp_path), config)
@@ -174,7 +175,7 @@ def test_the_shrinker_shrinks() -> None:
     def keeps(candidate: Case) -> bool:
         return "s0" in {v.name for v in candidate.problem.states} and candidate.problem.reward != "0.0"
 
-    small = shrink(case, keeps, seconds=20.0)
+    small = shrink(case, keeps, seconds=AMPLE)
     assert (len(small.problem.states), len(small.problem.actions), small.problem.horizon) == (1, 1, 1)
     assert small.problem.constraints == ()
     assert small.config.solver == "highs"

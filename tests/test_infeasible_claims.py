@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse
 
 from brute_force import optimum
+from patience import AMPLE
 from random_problems import random_problem
 from reluplan.bounds.boxes import tightened_for_better_plans
 from reluplan.bounds.reachability import forward_bounds, reachable_bounds, reachable_within
@@ -209,7 +210,7 @@ def test_infeasible_means_infeasible_and_is_still_said(seed: int, method: str) -
     """By brute force, over problems of which several have no plan."""
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, int(rng.integers(1, 4)), int(rng.integers(1, 3)), seed % 5 == 0)
-    result = plan(problem, method=method, threads=1, time_limit=60.0)
+    result = plan(problem, method=method, threads=1, time_limit=AMPLE)
     assert (result.status == "infeasible") == (optimum(problem) is None)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from patience import AMPLE
 from random_models import feasible_model, hard_model, infeasible_model, optimum, wide_model
 from reluplan.errors import InputError, MissingExtraError, SolverError
 from reluplan.optimisation.settings import WorkerSettings
@@ -204,7 +205,7 @@ def test_statuses_and_start_cross_the_pipe() -> None:
 def test_progress_is_streamed() -> None:
     model = hard_model()
     seen: list[Progress] = []
-    options = SolveOptions(time_limit=30.0, on_progress=seen.append, should_stop=lambda: len(seen) > 5)
+    options = SolveOptions(time_limit=AMPLE, on_progress=seen.append, should_stop=lambda: len(seen) > 5)
     result = IsolatedSolver("highs").solve(model, options)
     assert result.stop_reason is StopReason.STOPPED
     assert result.status is SolveStatus.FEASIBLE
@@ -371,10 +372,10 @@ def test_script_without_main_guard_and_orphans(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(_ORPHANING_SCRIPT)
     command = [sys.executable, str(script), str(TESTS)]
-    parent = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=60, check=False)
+    parent = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=AMPLE / 2.0, check=False)
     assert parent.returncode == -signal.SIGKILL
     child = int(parent.stdout)
-    deadline = time.monotonic() + 20.0
+    deadline = time.monotonic() + AMPLE / 2.0
     while _is_alive(child):
         assert time.monotonic() < deadline
         time.sleep(0.05)

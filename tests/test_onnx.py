@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from reluplan.errors import InputError
+from reluplan.errors import InputError, OutputError
 from reluplan.network.onnx import read_onnx, write_onnx
 from reluplan.network.relu_network import Array, Layer, ReluNetwork
 
@@ -146,7 +146,7 @@ def test_failed_write_is_reported_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
     for target in ("folder", "missing/a.onnx", "file/a.onnx"):
-        with pytest.raises(InputError, match="cannot be written"):
+        with pytest.raises(OutputError, match="cannot be written"):
             write_onnx(network, tmp_path / target)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder"]
 

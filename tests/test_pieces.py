@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from brute_force import optimum
+from patience import AMPLE
 from random_problems import random_problem
 from reluplan.bounds.boxes import AllPlanBounds, BetterPlanBounds, HorizonBounds, intersected
 from reluplan.bounds.reachability import reachable_bounds
@@ -157,10 +158,10 @@ def test_a_steady_state_gets_multipliers_that_lose_less(pool: WorkerPool) -> Non
     alone = Decomposition(subproblems[1:2], rest, pool, np.random.default_rng(0), free_ends=True)
     found = np.array([1.0, 0.0])
     for _ in range(6):  # each search stops when most of the loss is gone
-        found = steady_multipliers(alone, [found], np.ones(2), time.monotonic() + 60.0, 1e-3)
+        found = steady_multipliers(alone, [found], np.ones(2), time.monotonic() + AMPLE, 1e-3)
 
     def loss(value: Array) -> float:
-        return alone.evaluate(np.tile(value, (2, 1)), time.monotonic() + 60.0, 1e-6).total - 38 * -2.0
+        return alone.evaluate(np.tile(value, (2, 1)), time.monotonic() + AMPLE, 1e-6).total - 38 * -2.0
 
     linear = min(loss(np.array([slope, 0.0])) for slope in np.linspace(0.0, 2.0, 21))
     assert -1e-6 <= loss(found) < 0.5 * linear
@@ -177,7 +178,7 @@ def test_any_multipliers_and_windows_prove_a_bound(pool: WorkerPool, seed: int, 
     subproblems = window_subproblems(problem, bounds, SPANS[which], found)
     decomposition = Decomposition(subproblems, found, pool, np.random.default_rng(seed))
     multipliers = np.random.default_rng(seed).normal(size=(len(subproblems) + 1, 2 * len(problem.states))) * size
-    evaluation = decomposition.evaluate(decomposition.tied(multipliers), time.monotonic() + 60.0, 1e-3)
+    evaluation = decomposition.evaluate(decomposition.tied(multipliers), time.monotonic() + AMPLE, 1e-3)
     best = best_reward(problem, bounds, found)
     assert not evaluation.infeasible
     assert evaluation.total >= best - 1e-9
@@ -194,11 +195,11 @@ def test_the_whole_proof_stays_above_the_optimum(pool: WorkerPool, seed: int) ->
     if case is None:
         return
     problem, bounds, found = case
-    run = Run(problem, Clock(60.0), 1e-5)
+    run = Run(problem, Clock(AMPLE), 1e-5)
     run.incumbent.offer_plan(found, "test")
     state = proof_state(run, bounds, pool)
-    IntervalProof().improve(state, time.monotonic() + 60.0)
-    LagrangianProof().improve(state, time.monotonic() + 60.0)
+    IntervalProof().improve(state, time.monotonic() + AMPLE)
+    LagrangianProof().improve(state, time.monotonic() + AMPLE)
     best = best_reward(problem, bounds, found)
     assert run.incumbent.bound >= best - 1e-9
     assert not any("dropped" in note for note in run.log.notes)
@@ -245,9 +246,9 @@ def test_the_proof_against_brute_force(pool: WorkerPool, seed: int) -> None:
     case = solved(seed)
     assert case is not None
     problem, bounds, found = case
-    run = Run(problem, Clock(60.0), 1e-5)
+    run = Run(problem, Clock(AMPLE), 1e-5)
     run.incumbent.offer_plan(found, "test")
-    LagrangianProof().improve(proof_state(run, bounds, pool), time.monotonic() + 60.0)
+    LagrangianProof().improve(proof_state(run, bounds, pool), time.monotonic() + AMPLE)
     best = optimum(problem)
     assert best is not None
     assert best - 1e-9 <= run.incumbent.bound <= best + 1e-2
@@ -315,9 +316,9 @@ def test_a_steady_plan_is_proven_for_any_horizon(pool: WorkerPool) -> None:
         )  # fmt: skip
         actions = np.zeros((horizon, 1))
         actions[:5] = -1.0
-        run = Run(problem, Clock(60.0), 1e-4)
+        run = Run(problem, Clock(AMPLE), 1e-4)
         run.incumbent.offer_plan(simulate(problem, np.full(1, 5.0), actions), "test")
-        LagrangianProof().improve(proof_state(run, reachable_bounds(problem), pool), time.monotonic() + 60.0)
+        LagrangianProof().improve(proof_state(run, reachable_bounds(problem), pool), time.monotonic() + AMPLE)
         assert run.incumbent.plan is not None
         assert run.incumbent.plan.total_reward == -10.0
         assert run.incumbent.is_proven

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from patience import AMPLE
 from reluplan.planning.planner import plan
 from reluplan.problem.check import check
 from reluplan.problem.hd_milp_plan.convert import convert
@@ -43,7 +44,7 @@ def test_integer_states_and_goal_boxes_plan(published_instances: Path, tmp_path:
     """The example variants: integer locations that must end in the box [0, 3]², too far for two small steps."""
     examples = ["goal", "pvariables"]
     near = Problem.load(convert(published_instances, "navigation_8x8", tmp_path, None, examples))
-    result = plan(near, horizon=6, method="base", time_limit=60.0)
+    result = plan(near, horizon=6, method="base", time_limit=AMPLE)
     assert result.trajectory is not None
     assert (result.trajectory.states == result.trajectory.states.round()).all()
     assert (result.trajectory.states[-1] >= 0.0).all()

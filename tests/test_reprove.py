@@ -20,6 +20,7 @@ from reluplan.potentials.domain import step_domain
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.potentials.reprove import reprove
 from reluplan.potentials.settings import PotentialSettings
+from reluplan.potentials.subproblem import Subproblem, Violations
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem
@@ -152,6 +153,20 @@ def test_without_time_nothing_is_believed(tmp_path: Path) -> None:
     for item in proven.items:
         domain = step_domain(problem, forward_bounds(problem), item.first, item.last)
         assert_valid(domain, item, list(feasible_patterns(domain, item.features)))
+
+
+def test_what_was_not_proven_in_time_is_not_called_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The solver is cut short, with a bound 3 above and no step that violates the potentials: they may well hold."""
+    violated = Subproblem.violated
+
+    def cut_short(*arguments: Any, **options: Any) -> Violations:
+        return dataclasses.replace(violated(*arguments, **options), dual_bound=3.0)
+
+    monkeypatch.setattr(Subproblem, "violated", cut_short)
+    problem = jumping_problem()
+    _, notes = reprove(problem, forward_bounds(problem), read(written(problem, tmp_path), tmp_path))
+    assert notes
+    assert all("could not be proven as they are in time: they were raised by" in note for note in notes)
 
 
 def test_only_an_unchanged_set_of_this_process_needs_no_proof() -> None:

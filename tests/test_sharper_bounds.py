@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brute_force import optimum
+from patience import AMPLE
 from random_problems import random_network, random_problem
 from reluplan.bounds.boxes import HorizonBounds, equal_steps
 from reluplan.bounds.lp import bound_step
@@ -94,7 +95,7 @@ def test_milp_bounds_keep_every_plan(seed: int) -> None:
     try:
         before = reachable_bounds(problem)
         with WorkerPool("highs", 2) as pool:
-            after = tighten_by_milp(problem, before, pool, time.monotonic() + 60.0, seed)
+            after = tighten_by_milp(problem, before, pool, time.monotonic() + AMPLE, seed)
     except InfeasibleError:
         assert not plans
         return
@@ -119,7 +120,7 @@ def test_milps_settle_what_the_relaxation_cannot() -> None:
     before = reachable_bounds(problem)
     assert before.unstable[:, 2].all()
     with WorkerPool("highs", 1) as pool:
-        after = tighten_by_milp(problem, before, pool, time.monotonic() + 60.0)
+        after = tighten_by_milp(problem, before, pool, time.monotonic() + AMPLE)
     assert not after.unstable[:, 2].any()
     assert after.unstable[:, :2].all()
     assert after.state_upper[1:].max() <= 1e-6
@@ -138,7 +139,7 @@ def test_windows_know_what_boxes_forget() -> None:
     before = reachable_bounds(problem)
     assert before.unstable[1:].all()
     with WorkerPool("highs", 2) as pool:
-        after = tighten_by_milp(problem, before, pool, time.monotonic() + 60.0)
+        after = tighten_by_milp(problem, before, pool, time.monotonic() + AMPLE)
     assert not after.unstable.any()
 
 

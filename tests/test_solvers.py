@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 
+from patience import AMPLE
 from random_models import (
     falsely_infeasible_model,
     feasible_model,
@@ -130,7 +131,7 @@ def test_claim_of_infeasibility_without_time_to_confirm_it(solver: Solver) -> No
 
 def test_stop_during_the_confirmation_is_a_stop(solver: Solver) -> None:
     model = replace(hard_model(), column_upper=np.ones(50), integer=np.ones(50, dtype=bool))  # years, once more
-    options = SolveOptions(time_limit=20.0, should_stop=lambda: True)
+    options = SolveOptions(time_limit=AMPLE, should_stop=lambda: True)
     result = _concluded(solver, model, Verdict.INFEASIBLE, options)
     assert (result.status, result.message) == (SolveStatus.NO_SOLUTION, "stopped by the caller")
 
@@ -185,7 +186,7 @@ def test_start_is_taken(solver: Solver) -> None:
     assert good.objective is not None
     seen.clear()
     options = SolveOptions(
-        time_limit=20.0, warm_start=good.solution, on_progress=seen.append, should_stop=lambda: _has_incumbent(seen)
+        time_limit=AMPLE, warm_start=good.solution, on_progress=seen.append, should_stop=lambda: _has_incumbent(seen)
     )
     result = solver.solve(model, options)
     assert result.objective is not None
@@ -213,7 +214,7 @@ def test_time_limit_gives_an_honest_status(solver: Solver, limit: float) -> None
 
 def test_should_stop(solver: Solver) -> None:
     seen: list[Progress] = []
-    options = SolveOptions(time_limit=60.0, on_progress=seen.append, should_stop=lambda: _has_incumbent(seen))
+    options = SolveOptions(time_limit=AMPLE, on_progress=seen.append, should_stop=lambda: _has_incumbent(seen))
     result = solver.solve(hard_model(), options)
     assert result.status is SolveStatus.FEASIBLE
     assert (result.stop_reason, result.message) == (StopReason.STOPPED, "stopped by the caller")
@@ -223,7 +224,7 @@ def test_should_stop(solver: Solver) -> None:
 def test_progress_is_monotone_and_valid(solver: Solver) -> None:
     model = hard_model()
     seen: list[Progress] = []
-    options = SolveOptions(time_limit=30.0, on_progress=seen.append, should_stop=lambda: _has_nodes(seen))
+    options = SolveOptions(time_limit=AMPLE, on_progress=seen.append, should_stop=lambda: _has_nodes(seen))
     result = solver.solve(model, options)
     assert _has_nodes(seen)
     incumbents = [p.incumbent for p in seen if p.incumbent is not None]
@@ -248,9 +249,9 @@ def test_errors_in_hooks_are_raised(solver: Solver) -> None:
         raise ZeroDivisionError("decide")
 
     with pytest.raises(ZeroDivisionError, match="report"):
-        solver.solve(hard_model(), SolveOptions(time_limit=30.0, on_progress=fail_to_report))
+        solver.solve(hard_model(), SolveOptions(time_limit=AMPLE, on_progress=fail_to_report))
     with pytest.raises(ZeroDivisionError, match="decide"):
-        solver.solve(hard_model(), SolveOptions(time_limit=30.0, should_stop=fail_to_decide))
+        solver.solve(hard_model(), SolveOptions(time_limit=AMPLE, should_stop=fail_to_decide))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no signals to oneself")
@@ -262,7 +263,7 @@ def test_ctrl_c_ends_the_solve(solver: Solver) -> None:
             pressed.append(threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)))
             pressed[0].start()
 
-    result = solver.solve(hard_model(), SolveOptions(time_limit=120.0, on_progress=press_soon))
+    result = solver.solve(hard_model(), SolveOptions(time_limit=AMPLE, on_progress=press_soon))
     pressed[0].join()
     assert (result.stop_reason, result.message) == (StopReason.INTERRUPTED, "interrupted")
     assert result.status is SolveStatus.FEASIBLE

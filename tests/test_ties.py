@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patience import AMPLE
 from random_problems import random_network
 from reluplan import Problem, plan, simulate
 from reluplan.bounds.reachability import rounded_box
@@ -34,7 +35,7 @@ def problem(
 
 
 def solved(tie: Problem, method: str) -> PlanResult:
-    return plan(tie, method=method, time_limit=30.0, threads=1)
+    return plan(tie, method=method, time_limit=AMPLE, threads=1)
 
 
 @pytest.mark.parametrize("method", METHODS)

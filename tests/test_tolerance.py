@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from patience import AMPLE
 from reluplan import Problem, plan, simulate
 from reluplan.problem.check import check
 from reluplan.problem.tolerance import TOLERANCE, tolerance_for
@@ -44,10 +45,21 @@ def tiny_problem(folder: Path, scale: float) -> Problem:
 @pytest.mark.parametrize("scale", [1e-9, 1e-6, 1.0, 1e6, 1e9])
 def test_the_same_problem_has_the_same_plan_in_all_units(tmp_path: Path, scale: float, method: str) -> None:
     problem = tiny_problem(tmp_path, scale)
-    result = plan(problem, method=method, time_limit=20.0, threads=1)
+    result = plan(problem, method=method, time_limit=AMPLE, threads=1)
     assert result.status == "optimal"
     assert result.reward == pytest.approx(1.5, rel=1e-5)
     assert result.bound == pytest.approx(1.5, rel=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-6, 1.0])
+def test_no_start_is_a_plan_because_its_units_are_small(tmp_path: Path, scale: float) -> None:
+    """It goes to twice the ceiling; where that is a millionth it was called optimal, with a reward of 3."""
+    problem = tiny_problem(tmp_path, scale)
+    start = simulate(problem, np.zeros(1), np.array([[scale], [0.0], [0.0]]))
+    result = plan(problem, start=start, time_limit=AMPLE, threads=1)
+    assert result.status == "optimal"
+    assert result.reward == pytest.approx(1.5, rel=1e-5)
+    assert not any("dropped" in note for note in result.notes)
 
 
 def test_a_violation_of_a_millionth_is_one_where_the_data_are_millionths(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from patience import AMPLE
 from random_problems import random_network
 from reluplan import train
 from reluplan.data.transitions import Transitions
@@ -475,4 +476,4 @@ def test_short_episodes_leave_rollouts_unknown() -> None:
 
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     code = "import sys, reluplan, reluplan.learning, reluplan.cli; assert reluplan.train and 'torch' not in sys.modules"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=AMPLE).returncode == 0

@@ -1,4 +1,4 @@
-"""Ctrl-C while the command is still importing: one line and an exit code instead of a traceback.
+"""The ends of a command: Ctrl-C while it is still importing, in one line instead of a traceback, and leaving quickly.
 
 Imports must not be interrupted by an exception, which some of them swallow and others turn into errors of their own.
 Only the standard library is imported here, since this comes before everything else.
@@ -6,10 +6,12 @@ Only the standard library is imported here, since this comes before everything e
 
 from __future__ import annotations
 
+import atexit
 import math
 import os
 import signal
 import sys
+import threading
 import time
 from types import FrameType
 from typing import NoReturn
@@ -23,7 +25,7 @@ BURST = 1.0
 
 def exit_on_signals_during_imports() -> None:
     """Answer signals until `raise_on_signals`, if this process is the command `reluplan` and no one else's program."""
-    if _is_command():
+    if _IS_COMMAND:
         for number in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means what it says
                 signal.signal(number, _leave)
@@ -41,6 +43,25 @@ def ignore_signals() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is _interrupt:
             signal.signal(number, signal.SIG_IGN)
+
+
+def leave_at_once(code: object) -> None:
+    """End the process if it is the command, without taking apart a few thousand modules, which the user would wait for.
+
+    What is to be done at the end is done: exit handlers run and streams are flushed. If a thread is still at work, or
+    the streams cannot be flushed, this returns, and Python ends as usual.
+    """
+    if not (_IS_COMMAND and isinstance(code, int) and threading.active_count() == 1):
+        return
+    ignore_signals()
+    atexit._run_exitfuncs()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except (OSError, ValueError):
+        return
+    os._exit(code)
 
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
@@ -64,3 +85,7 @@ def _is_command() -> bool:
     started = sys.orig_argv
     as_module = "-m" in started and started[started.index("-m") + 1 :][:1] == ["reluplan"]
     return as_module or os.path.basename(sys.argv[0] if sys.argv else "") in ("reluplan", "reluplan.exe")  # noqa: PTH119
+
+
+_IS_COMMAND = _is_command()
+"""Of the moment when the package was imported: a program that calls `main` may have put anything into sys.argv."""

@@ -14,7 +14,7 @@ from typer.exceptions import Abort, Exit, TyperException
 from reluplan.cli import check, collect, control, convert, export, plan, potentials, train  # noqa: F401  (each registers its command)
 from reluplan.cli.shared import app, drop_output
 from reluplan.errors import ReluplanError
-from reluplan.startup import EXIT_INTERRUPTED, INTERRUPTED_MESSAGE, ignore_signals, raise_on_signals
+from reluplan.startup import EXIT_INTERRUPTED, INTERRUPTED_MESSAGE, ignore_signals, leave_at_once, raise_on_signals
 
 EXIT_BAD_INPUT = 4
 EXIT_INTERNAL = 5
@@ -22,6 +22,14 @@ EXIT_INTERNAL = 5
 
 def main() -> None:
     """Run the command line and exit with a documented code; no traceback for a user's mistake."""
+    try:
+        _main()
+    except SystemExit as leaving:
+        leave_at_once(leaving.code)
+        raise
+
+
+def _main() -> NoReturn:
     raise_on_signals()
     _print_any_text()
     try:

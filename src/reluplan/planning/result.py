@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from reluplan.errors import InputError, OutputError
+from reluplan.errors import OutputError
 from reluplan.files import discard, replace_pair, write_atomically
 from reluplan.planning.gap import absolute_gap, relative_gap
 from reluplan.planning.log import HistoryEntry, NodeCount
@@ -131,20 +132,29 @@ class PlanResult:
         """Write result.json and plan.csv, then potentials.json and log.txt into a folder.
 
         Files of an earlier run that this one does not have are removed. Each that can be written is written; an
-        OutputError then tells of the others. There is never a result.json beside the plan.csv of another run.
+        OutputError then tells of the others. There is never a result.json beside the plan.csv of another run: where
+        the plan cannot be written, all files of an earlier run stay as they are.
         """
         folder = Path(folder)
         plan = None if self.trajectory is None else plan_csv(self.problem, self.trajectory)
-        failures = replace_pair(folder, ("result.json", self.to_json() + "\n"), ("plan.csv", plan), RUN_FILES)
+        failures, kept = replace_pair(folder, ("result.json", self.to_json() + "\n"), ("plan.csv", plan), RUN_FILES)
+        if not kept:
+            failures += self._write_others(folder, log)
+        if failures:
+            found = ", ".join(name for name in RUN_FILES if _is_file(folder / name)) or "nothing"
+            state = "is still what an earlier run left" if kept else "is now"
+            raise OutputError(f"{'; '.join(failures)}. In {folder} {state}: {found}.")
+
+    def _write_others(self, folder: Path, log: str) -> list[str]:
+        """potentials.json and log.txt; what went wrong, in words."""
+        failures = []
         for name, write in (("potentials.json", self._write_potentials), ("log.txt", _writer(log))):
             try:
                 write(folder / name)
-            except InputError as error:
+            except OutputError as error:
                 discard(folder / name)  # of an earlier run
                 failures.append(str(error))
-        if failures:
-            written = ", ".join(name for name in RUN_FILES if (folder / name).is_file()) or "nothing"
-            raise OutputError(f"{'; '.join(failures)}. In {folder} is now: {written}.")
+        return failures
 
     def _write_potentials(self, path: Path) -> None:
         if self.potentials is None:
@@ -155,6 +165,11 @@ class PlanResult:
 
 def _step(stage: str, share: float, longest: float, when: str) -> dict[str, Any]:
     return {"stage": stage, "share": share, "longest": None if math.isinf(longest) else longest, "when": when.lower()}
+
+
+def _is_file(path: Path) -> bool:
+    """Path.is_file complains about closed folders."""
+    return os.path.isfile(path)  # noqa: PTH113
 
 
 def _writer(text: str) -> Callable[[Path], None]:

@@ -42,7 +42,7 @@ def reprove(
     for number, item in enumerate(claimed):
         until = clock.now() + (deadline - clock.now()) / (len(claimed) - number)
         domain = step_domain(problem, bounds, item.first, min(item.last, problem.horizon - 1))
-        proven = _prove(domain, item, threads, until, settings.largest_gap)
+        proven, is_refuted = _prove(domain, item, threads, until, settings.largest_gap)
         steps = f"the potentials of steps {domain.first + 1} to {domain.last + 1}"
         if proven is None:
             notes.append(f"{steps} could not be proven in their share of the time, and are not used")
@@ -50,7 +50,10 @@ def reprove(
         members.append(proven)
         raised = _level(proven) - _level(item)
         if raised > settings.noticeable * proven.margin:
-            notes.append(f"{steps} do not hold for this problem as they are: they were raised by {raised:.4g}")
+            why = (
+                "do not hold for this problem as they are" if is_refuted else "could not be proven as they are in time"
+            )
+            notes.append(f"{steps} {why}: they were raised by {raised:.4g}")
     report = dataclasses.replace(given.report, proven_again=len(members))
     initial = problem.initial_lower, problem.initial_upper
     return PotentialSet(tuple(members), problem.fingerprint(), *initial, problem.horizon, report).sealed(), notes
@@ -58,8 +61,9 @@ def reprove(
 
 def _prove(
     domain: StepDomain, item: RewardPotentials, threads: int, deadline: float, largest_gap: float
-) -> RewardPotentials | None:
-    """The member, raised to where it holds in a domain; None if nothing was proven by the deadline.
+) -> tuple[RewardPotentials | None, bool]:
+    """The member, raised to where it holds in a domain, None if nothing was proven by the deadline; and whether a step
+    was found for which it does not hold as it is.
 
     With D >= max R − constant − Σ_u v_{u,i} and τ the margin of that proof, φ + D + τ >= R: D + τ is shared out among
     the units, each of which counts with exactly one entry, or added to the constant if there are none.
@@ -81,7 +85,7 @@ def _prove(
         source = domain.whole.source
         raise NoPlanExistsError(f"{source}: no plan exists: no step satisfies the constraints", domain.whole)
     if found.dual_bound == math.inf:
-        return None
+        return None, False
     bound = found.dual_bound - item.constant
     margin = max(found.margin, least, RELATIVE_MARGIN * abs(found.dual_bound))
     lift = max(0.0, bound + margin)
@@ -91,9 +95,10 @@ def _prove(
     else:
         values = item.values
         constant = item.constant + lift
-    return RewardPotentials(
+    proven = RewardPotentials(
         features, values, constant, bound, margin, "MILP dual bound, proven again", domain.first, domain.last
     )
+    return proven, found.attained > item.constant + margin
 
 
 def _with_proven_ceilings(item: RewardPotentials, domain: StepDomain) -> PatternFeatures:

@@ -110,8 +110,8 @@ class FamilySettings:
 class ReproofSettings:
     """How potentials that come from elsewhere are proven again.
 
-    noticeable: a member that has to be raised by more than this many times its margin did not hold, and a note says
-    so. largest_gap: the solver's, where a member fails clearly: how much it has to be raised need not be known better.
+    noticeable: a member that is raised by more than this many times its margin is worth a note. largest_gap: the
+    solver's, where a member fails clearly: how much it has to be raised need not be known better.
     """
 
     noticeable: float = 10.0

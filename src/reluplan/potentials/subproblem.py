@@ -35,13 +35,14 @@ class Violations:
     """What one solve of the subproblem found: patterns (k, K) in the order found, and D >= max of R − φ.
 
     dual_bound: D, over the WHOLE domain, −inf only if that is empty, +inf if nothing was proven; margin: the error that
-    the solver's proof of D may carry.
+    the solver's proof of D may carry; attained: the largest R − φ of a step that was found.
     """
 
     entries: Entries
     dual_bound: float
     interrupted: bool
     margin: float = 0.0
+    attained: float = -math.inf
 
 
 class Subproblem:
@@ -112,7 +113,9 @@ class Subproblem:
             return Violations(self._stacked([]), claimed, False)
         last = [] if outcome.solution is None else [self._entries_of(outcome.solution)]
         bound = max(outcome.dual_bound, outside)
-        return Violations(self._stacked([*watch.found, *last]), bound, outcome.is_interrupted, outcome.margin)
+        attained = -math.inf if outcome.objective is None else outcome.objective
+        entries = self._stacked([*watch.found, *last])
+        return Violations(entries, bound, outcome.is_interrupted, outcome.margin, attained)
 
     def _stacked(self, found: list[Entries]) -> Entries:
         return np.array(found, dtype=np.int8).reshape(len(found), self._features.unit_count)
