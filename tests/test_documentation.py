@@ -13,8 +13,8 @@ import pytest
 
 import reluplan
 from reluplan.errors import MissingExtraError
+from shared_data import ROOT
 
-ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "reluplan"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "benchmarks").glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 """README, CHANGELOG, CONTRIBUTING, and everything in docs and benchmarks."""

@@ -1,7 +1,7 @@
 """Files that are broken, absurd or malicious: each ends with exit code 4 and a message that names the file.
 
-Every case goes through the whole command line. `pytest tests/test_hostile.py` repeats them all; the number of cases is
-the number of tests. Work is bounded by counts and by memory, never by time.
+Every case goes through the whole command line. `pytest tests/cli/test_hostile.py` repeats them all; the number of
+cases is the number of tests. Work is bounded by counts and by memory, never by time.
 """
 
 from __future__ import annotations

@@ -251,7 +251,7 @@ STAGES.register("cut off", EmptyBoxes)
 
 def test_no_step_at_all_is_a_claim() -> None:
     """Over the whole domain, an empty subproblem says that no plan exists."""
-    from test_potentials import jumping_problem
+    from potential_cases import jumping_problem
 
     row = dataclasses.replace(jumping_problem().constraints[0], function=PiecewiseLinear(np.array([0.0, 0, -1]), 5.0))
     problem = dataclasses.replace(jumping_problem(), constraints=(row,))

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from potential_cases import assert_valid, domain_of, feasible_patterns, jumping_problem, small_problem
 from reluplan.bounds.reachability import forward_bounds
 from reluplan.potentials.algorithm1 import optimise
 from reluplan.potentials.annealing import Annealing
@@ -21,7 +22,6 @@ from reluplan.potentials.rollouts import greedy_rollouts
 from reluplan.potentials.settings import Family, Objective, PotentialSettings
 from reluplan.potentials.step_samples import StepSamples
 from reluplan.potentials.subproblem import Subproblem
-from test_potentials import assert_valid, domain_of, feasible_patterns, jumping_problem, small_problem
 
 
 def store_of(seed: int, relus: int, interval_count: int) -> tuple[PatternStore, StepSamples]:

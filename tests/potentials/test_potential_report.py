@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from potential_cases import domain_of, jumping_problem, small_problem
 from reluplan.bounds.reachability import forward_bounds
 from reluplan.errors import InputError
 from reluplan.potentials.compute import compute_potentials
@@ -29,7 +30,7 @@ from reluplan.potentials.settings import (
     SeparationSettings,
 )
 from reluplan.potentials.step_samples import StepSamples
-from test_potentials import domain_of, jumping_problem, small_problem
+from shared_data import ROOT
 
 FORMAT_2 = [
     "settings", "units", "sets", "converged", "interrupted", "iterations", "cuts", "patterns", "milps", "seconds",
@@ -157,5 +158,5 @@ class TestSettings:
 
 @pytest.mark.parametrize("module", ["settings", "report", "compute"])
 def test_the_examples_of_docstrings_run(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(Path(__file__).parents[1])
+    monkeypatch.chdir(ROOT)
     assert doctest.testmod(importlib.import_module(f"reluplan.potentials.{module}")).failed == 0

@@ -15,6 +15,7 @@ from reluplan.optimisation.solvers.base import SolveOptions, SolveStatus
 from reluplan.optimisation.solvers.highs import HighsSolver
 from reluplan.optimisation.workers.isolated import IsolatedSolver
 from reluplan.optimisation.workers.pool import Job, WorkerPool
+from shared_data import EXAMPLES
 
 _MODULE = textwrap.dedent(
     '''
@@ -43,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_plans_are_made_with_a_solver_of_the_users_own(folder: Path) -> None:
-    problem = Problem.load(Path(__file__).parents[1] / "examples/tanks/problem.toml").with_horizon(3)
+    problem = Problem.load(EXAMPLES / "tanks/problem.toml").with_horizon(3)
     result = plan(problem, solver="mine", method="base", threads=1)
     best = plan(problem, solver="highs", method="base", threads=1)
     assert result.status == "optimal"

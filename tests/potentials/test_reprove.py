@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from brute_force import optimum
+from potential_cases import assert_valid, feasible_patterns, jumping_problem, small_problem
 from random_problems import random_problem
 from reluplan.bounds.reachability import forward_bounds
 from reluplan.errors import InputError
@@ -25,7 +26,6 @@ from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem
 from shared_data import bugs_folder
-from test_potentials import assert_valid, feasible_patterns, jumping_problem, small_problem
 
 SETTINGS = PotentialSettings(2, samples=300)
 
