@@ -60,6 +60,10 @@ class Registry(Generic[T]):
         self._found[name] = item
         self._places.pop(name, None)
 
+    def remove(self, name: str) -> None:
+        """Forget a name, if it is there."""
+        self._found.pop(name, None)
+
     def names(self) -> tuple[str, ...]:
         """Every name, in the order in which they were added."""
         self._search()

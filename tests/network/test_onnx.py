@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import pairwise
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,9 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from reluplan.errors import InputError, OutputError
+from reluplan.network.affine import Affine
 from reluplan.network.onnx import read_onnx, write_onnx
+from reluplan.network.onnx_operators import OPERATORS
 from reluplan.network.relu_network import Array, Layer, ReluNetwork
 
 Shape = Sequence[int | str] | None
@@ -336,9 +340,28 @@ def test_operator_agrees_with_onnxruntime(graph: Graph, tmp_path: Path) -> None:
 
 
 def test_every_supported_operator_is_tested() -> None:
-    from reluplan.network.onnx_operators import OPERATORS
+    assert {entry.op_type for graph in GRAPHS.values() for entry in graph.nodes} == {*OPERATORS.names(), "Relu"}
 
-    assert {entry.op_type for graph in GRAPHS.values() for entry in graph.nodes} == {*OPERATORS, "Relu"}
+
+def test_an_operator_is_registered_from_outside(tmp_path: Path) -> None:
+    """The mean of tensors, in a file whose weights begin as 2 and 4: f(x) = relu(3 x)."""
+    nodes = [
+        helper.make_node("Mean", ["a", "b"], ["weights"]),
+        helper.make_node("MatMul", ["x", "weights"], ["product"]),
+        helper.make_node("Relu", ["product"], ["y"]),
+    ]
+    tensors = [numpy_helper.from_array(np.array([[value]]), name) for name, value in (("a", 2.0), ("b", 4.0))]
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.DOUBLE, [1, 1]) for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "mean", ends[:1], ends[1:], tensors)
+    path = tmp_path / "mean.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    with pytest.raises(InputError, match="uses the operator Mean, which is not supported"):
+        read_onnx(path)
+    OPERATORS.register("Mean", lambda call: reduce(add, call.given) * Affine.constant(np.array(1.0 / len(call.given))))
+    try:
+        assert read_onnx(path).forward([5.0]) == pytest.approx([15.0])
+    finally:
+        OPERATORS.remove("Mean")
 
 
 def test_a_batch_is_read_as_one_sample_each(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from reluplan.network.affine import Affine, batch_normalised, require_size, with_same_columns
+from reluplan.registry import Registry
 
 FLOAT_TYPES = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 INTEGER_TYPES = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
@@ -246,7 +247,12 @@ def _folded(function: Callable[..., Affine]) -> Callable[[Call], Affine]:
     return lambda call: function(*call.given)
 
 
-OPERATORS: dict[str, Callable[[Call], Affine | list[Affine]]] = {
+Operator = Callable[[Call], Affine | list[Affine]]
+
+OPERATORS: Registry[Operator] = Registry("ONNX operator", "reluplan.onnx_operators")
+"""By their names in ONNX; Relu, which makes units, is the reader's own. A further one is registered by its name."""
+
+_BUILT_IN: dict[str, Operator] = {
     "Add": _folded(add),
     "BatchNormalization": _batch_normalization,
     "Cast": _cast,
@@ -271,3 +277,5 @@ OPERATORS: dict[str, Callable[[Call], Affine | list[Affine]]] = {
     "Transpose": _transpose,
     "Unsqueeze": _unsqueeze,
 }
+for _name, _operator in _BUILT_IN.items():
+    OPERATORS.register(_name, _operator)

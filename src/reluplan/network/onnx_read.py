@@ -21,7 +21,6 @@ from reluplan.network.relu_network import ReluNetwork
 DEFAULT_DOMAINS = ("", "ai.onnx")
 OLDEST_OPSET = 7  # before it, operators broadcast by other rules
 LARGEST_HELD = 4 * LARGEST_TENSOR  # numbers in all tensors that are needed at one time
-SUPPORTED = ", ".join(sorted({*OPERATORS, "Relu"}))
 
 
 def read_onnx(path: Path) -> ReluNetwork:
@@ -71,7 +70,7 @@ def _check_operators(model: onnx.ModelProto) -> None:
             operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
             raise ValueError(
                 f"{_name(node, position)} uses the operator {operator}, which is not supported. "
-                f"A ReLU network may use: {SUPPORTED}"
+                f"A ReLU network may use: {', '.join(sorted({*OPERATORS.names(), 'Relu'}))}"
             )
 
 
