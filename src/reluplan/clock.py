@@ -11,13 +11,13 @@ What is allowed after a deadline, with E the operations of one evaluation of the
     an LP                one simplex iteration, twice the size of its matrix; what it has not proven counts for nothing
     forward bounds       40 E: intervals of a step, or of declared boxes for all steps that are left; between the end of
                          the LPs and the last moment back-substitution, up to 100 E a step for two layers
-    LPs of a window      100 E; 1,000 E for sweeps and 1,500 E for the restriction of potentials, if a step's model had
-                         begun
+    LPs of a window      100 E; 1,000 E for propagation and 1,500 E for the reward cutoff of potentials, if a step's
+                         model had begun
     model building       one step; `unroll` gives up as soon as it sees that the model cannot be ready in time
     potentials           1.5 SAMPLE_WORK: a batch of samples, a step's model, the LP of a pattern; potentials of zero
                          with the interval proof are always there
     search for plans     1.5 SEARCH_WORK: simulated plans, a gradient, a linear program
-    pieces               10 E, and the model of one window if it had begun
+    decomposition        10 E, and the model of one window if it had begun
     grid                 two chunks of pairs of 5e8 each at most
     a whole method       1.5 SEARCH_WORK
 

@@ -135,12 +135,12 @@ def intersected(bounds: Plans, spans: Sequence[Span], found: Sequence[Plans]) ->
 
     Raises InfeasibleError if nothing is left.
     """
-    narrowed = tightened(bounds, bounds.copied().arrays())
+    smaller = tightened(bounds, bounds.copied().arrays())
     for span, window in zip(spans, found, strict=True):
-        intersect_in_place(narrowed, span, window)
+        intersect_in_place(smaller, span, window)
     if all(isinstance(window, AllPlanBounds) for window in found):
-        return narrowed
-    return tightened_for_better_plans(narrowed, {})  # type: ignore[return-value]  # Plans is BetterPlanBounds then
+        return smaller
+    return tightened_for_better_plans(smaller, {})  # type: ignore[return-value]  # Plans is BetterPlanBounds then
 
 
 def intersect_in_place(bounds: HorizonBounds, span: Span, window: HorizonBounds) -> None:

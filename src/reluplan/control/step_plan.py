@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reluplan.clock import Clock
+from reluplan.control.settings import StepPlanSettings
 from reluplan.errors import NumericalError, SolverError
 from reluplan.planning.options import PlanOptions
 from reluplan.planning.planner import check_options, plan_by
@@ -14,8 +15,7 @@ from reluplan.planning.settings import PlanSettings
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
 
-SMALL_WINDOW, LONG_LIMIT = 400, 10.0
-"""A proof is possible up to this many units in all steps of the window, or with as many seconds."""
+DEFAULT = StepPlanSettings()
 
 
 @dataclass(frozen=True)
@@ -48,25 +48,31 @@ class StepPlan:
 NO_PLAN = StepPlan(None, "no_plan", None)
 
 
-def plan_step(window: Problem, options: PlanningOptions, start: Trajectory | None, seconds: float) -> StepPlan:
+def plan_step(
+    window: Problem,
+    options: PlanningOptions,
+    start: Trajectory | None,
+    seconds: float,
+    settings: StepPlanSettings = DEFAULT,
+) -> StepPlan:
     """Search first, then prove, if there is a chance: a good plan is worth more to a controller than a proof.
 
     start: a plan to begin with. Methods other than "auto" get all the time.
     """
     clock = Clock(seconds)
     chosen = options.for_step(seconds, start)
-    schedule = _schedule(window, options.method, seconds)
+    schedule = _schedule(window, options.method, seconds, settings)
     found = _plan(schedule, window, chosen, clock)
     if schedule is SEARCH_ONLY and found.trajectory is None and clock.remaining > 0.0:
         return _plan(AUTO, window, chosen, clock)
     return found
 
 
-def _schedule(window: Problem, method: str, seconds: float) -> Schedule:
+def _schedule(window: Problem, method: str, seconds: float, settings: StepPlanSettings) -> Schedule:
     if method != "auto":
         return METHODS[method]
-    is_provable = window.horizon * window.dynamics.relu_count <= SMALL_WINDOW or seconds >= LONG_LIMIT
-    return CONTROL if is_provable else SEARCH_ONLY
+    is_small = window.horizon * window.dynamics.relu_count <= settings.small_window
+    return CONTROL if is_small or seconds >= settings.long_limit else SEARCH_ONLY
 
 
 def _plan(schedule: Schedule, window: Problem, options: PlanOptions, clock: Clock) -> StepPlan:

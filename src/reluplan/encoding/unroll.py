@@ -95,7 +95,7 @@ def unroll(
 ) -> PlanModel:
     """max Σ_t R_t subject to I, C (t = 1..H), G and the network of every step.
 
-    big_m: one constant in place of every neuron's own bounds, as in the published baseline; stable units then keep
+    big_m: one constant in place of every unit's own bounds, as in the published baseline; stable units then keep
     their binaries. Only for comparison: it is slow, and the solver's tolerances leak through it.
     extension: rows beyond the base model, such as reward potentials. deadline: of clock.now; OutOfTimeError
     is raised as soon as the model cannot be ready by then.

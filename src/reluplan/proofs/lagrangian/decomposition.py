@@ -91,9 +91,12 @@ class Decomposition:
     def __post_init__(self) -> None:
         self.cuts = [plan_windows(subproblem, self.plan) for subproblem in self.subproblems]
         self.samples = [
-            sample_windows(subproblem, self.plan, self.settings.samples if clock.now() < self.deadline else 0, self.rng)
+            sample_windows(subproblem, self.plan, self._sample_count(), self.rng, self.settings.noise)
             for subproblem in self.subproblems
         ]
+
+    def _sample_count(self) -> int:
+        return self.settings.samples if clock.now() < self.deadline else 0
 
     @property
     def counts(self) -> Array:

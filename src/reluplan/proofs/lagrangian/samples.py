@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from reluplan.bounds.span import Span
 from reluplan.problem.rollout import Trajectory
 from reluplan.problem.steps import evaluate_steps
+from reluplan.proofs.lagrangian.settings import BundleSettings
 from reluplan.proofs.lagrangian.subproblem import WindowSet, WindowSubproblem, window_rewards
 
 Array = NDArray[np.float64]
 
-SCALES = (1.0, 0.1, 0.01)
-"""Of the noise around known windows, as shares of the boxes."""
+DEFAULT = BundleSettings()
 
 
 def plan_window(span: Span, trajectory: Trajectory) -> Trajectory:
@@ -37,7 +37,11 @@ def plan_windows(subproblem: WindowSubproblem, trajectory: Trajectory) -> Window
 
 
 def sample_windows(
-    subproblem: WindowSubproblem, trajectory: Trajectory, count: int, rng: np.random.Generator
+    subproblem: WindowSubproblem,
+    trajectory: Trajectory,
+    count: int,
+    rng: np.random.Generator,
+    noise: tuple[float, ...] = DEFAULT.noise,
 ) -> WindowSet:
     """Simulated windows: from anywhere in the first state's box, and near the plan's own.
 
@@ -45,7 +49,7 @@ def sample_windows(
     """
     span, bounds, problem = subproblem.span, subproblem.bounds, subproblem.problem
     which = span.first + span.length * rng.integers(span.count, size=count)
-    scale = rng.choice((np.inf, *SCALES), size=(count, 1))
+    scale = rng.choice((np.inf, *noise), size=(count, 1))
 
     def spread(lower: Array, upper: Array, centre: Array) -> Array:
         with np.errstate(invalid="ignore"):

@@ -38,8 +38,8 @@ class BundleSettings:
     """The bundle method that lowers the dual function.
 
     level: a proposal is where the cuts promise all but this share of the way to their smallest total. samples:
-    simulated windows of each subproblem, for cuts without a MILP; separations: rounds of such cuts before the MILPs are
-    asked.
+    simulated windows of each subproblem, for cuts without a MILP; noise: around known windows, as shares of
+    the boxes; separations: rounds of such cuts before the MILPs are asked.
     samples_share: of the time that is left, for simulating windows whenever the horizon is cut. longest_share: no MILP
     gets more than this share of the time for all of them. proposals: of multipliers, each closer to the best ones,
     before windows grow instead. first_radius, after_growth, after_setback, smallest_radius: of the trust region,
@@ -48,6 +48,7 @@ class BundleSettings:
 
     level: float = 0.3
     samples: int = 2_000
+    noise: tuple[float, ...] = (1.0, 0.1, 0.01)
     separations: int = 15
     samples_share: float = 0.1
     longest_share: float = 0.6
