@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from brute_force import optimum
+from own_stages import own_stage
 from patience import AMPLE
 from random_problems import random_problem
 from reluplan.bounds.boxes import tightened_for_better_plans
@@ -22,11 +22,10 @@ from reluplan.optimisation.model import Model
 from reluplan.optimisation.solvers.base import SolveOptions, SolveStatus
 from reluplan.optimisation.solvers.highs import HighsSolver
 from reluplan.planning.options import PlanOptions
-from reluplan.planning.planner import METHODS, plan
+from reluplan.planning.planner import plan
 from reluplan.planning.run import Run
-from reluplan.planning.schedule import Schedule, Step, run_schedule
+from reluplan.planning.schedule import Step, run_schedule
 from reluplan.planning.settings import PlanSettings
-from reluplan.planning.stages import STAGES
 from reluplan.planning.work import Work
 from reluplan.potentials.compute import compute_potentials, reward_potentials
 from reluplan.potentials.domain import step_domain
@@ -96,46 +95,27 @@ def test_the_problem_that_was_called_infeasible(interval_count: int) -> None:
     assert result.reward == pytest.approx(-0.0743685, abs=1e-5)
 
 
-def failing(fail: Callable[[Work], None]) -> Schedule:
-    """A schedule of one stage, registered from outside, that does this."""
-
-    class Failing:
-        name = "failing"
-        summary = "fails"
-        uses_workers = False
-
-        def applies(self, work: Work) -> bool:
-            return True
-
-        def run(self, work: Work, deadline: float) -> None:
-            fail(work)
-
-    STAGES.register("failing", Failing, replace=True)
-    return (Step("failing"),)
-
-
 class TestClaims:
     """What `plan` makes of errors."""
 
-    def outcome(self, monkeypatch: pytest.MonkeyPatch, error: Exception) -> tuple[str, str]:
+    def outcome(self, error: Exception) -> tuple[str, str]:
         def fail(work: Work) -> None:
             raise error
 
-        monkeypatch.setitem(METHODS, "base", failing(fail))
-        result = plan(PROBLEM, method="base")
+        result = plan(PROBLEM, stages=[own_stage("failing", fail)])
         return result.status, " ".join(result.notes)
 
-    def test_an_empty_part_proves_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        status, notes = self.outcome(monkeypatch, InfeasibleError("nothing is left of a window"))
+    def test_an_empty_part_proves_nothing(self) -> None:
+        status, notes = self.outcome(InfeasibleError("nothing is left of a window"))
         assert status == "no_plan"
         assert "proves nothing about the whole problem: nothing is left of a window" in notes
 
-    def test_another_problem_proves_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_another_problem_proves_nothing(self) -> None:
         error = NoPlanExistsError("no plan exists", dataclasses.replace(PROBLEM, horizon=9))
-        assert self.outcome(monkeypatch, error)[0] == "no_plan"
-        assert self.outcome(monkeypatch, NoPlanExistsError("no plan exists"))[0] == "no_plan"
+        assert self.outcome(error)[0] == "no_plan"
+        assert self.outcome(NoPlanExistsError("no plan exists"))[0] == "no_plan"
 
-    def test_all_plans_of_this_problem_prove_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_all_plans_of_this_problem_prove_it(self) -> None:
         """Plans on rounding ties included: a claim about those that keep a distance from them is asked for again."""
         distances: list[float] = []
 
@@ -143,8 +123,7 @@ class TestClaims:
             distances.append(work.problem.tie_distance)
             raise NoPlanExistsError("no plan exists", work.problem)
 
-        monkeypatch.setitem(METHODS, "base", failing(fail))
-        assert plan(PROBLEM, method="base").status == "infeasible"
+        assert plan(PROBLEM, stages=[own_stage("failing", fail)]).status == "infeasible"
         assert distances == [1e-6, 0.0]
 
     def test_a_claim_survives_pickling_without_its_problem_becoming_another(self) -> None:
@@ -227,26 +206,15 @@ def test_where_no_better_plan_is_left_the_plan_is_optimal() -> None:
         work.take_boxes(bounds)
         moved = {"state_lower": bounds.state_lower + 1e3, "state_upper": bounds.state_upper + 1e3}
         work.take_boxes(tightened_for_better_plans(bounds, moved))
-        run_schedule(work, (Step("cut off"), Step("milp")))
+        cut_off = own_stage("cut off", _bound_units)
+        run_schedule(work, (Step(cut_off), Step("milp")))
     assert run.incumbent.is_proven
     assert not run.proven_infeasible
 
 
-class EmptyBoxes:
-    """A stage that finds nothing in the boxes that it gets."""
-
-    name = "cut off"
-    summary = "bounds units in the boxes of better plans"
-    uses_workers = False
-
-    def applies(self, work: Work) -> bool:
-        return True
-
-    def run(self, work: Work, deadline: float) -> None:
-        reachable_within(work.problem, work.boxes, deadline)
-
-
-STAGES.register("cut off", EmptyBoxes)
+def _bound_units(work: Work) -> None:
+    """Of the boxes of better plans; there may be nothing in them."""
+    reachable_within(work.problem, work.boxes)
 
 
 def test_no_step_at_all_is_a_claim() -> None:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brute_force import optimum
+from own_stages import own_stage
 from random_problems import random_network, random_problem
 from reluplan.clock import Clock
 from reluplan.encoding.extract import extract, repairs
@@ -22,6 +23,7 @@ from reluplan.optimisation.solvers import SOLVER_NAMES
 from reluplan.planning.log import Event
 from reluplan.planning.planner import plan
 from reluplan.planning.run import Run
+from reluplan.planning.work import Work
 from reluplan.problem.check import check
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
@@ -179,12 +181,12 @@ def test_a_time_limit_ends_with_an_honest_status() -> None:
         assert result.gap is None or result.gap > 1e-4
 
 
-def test_an_interrupt_during_bounds_leaves_an_honest_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
+def test_an_interrupt_before_the_bounds_leaves_an_honest_result() -> None:
+    def stop(event: Event) -> None:
+        if event.stage == "bounds":
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr("reluplan.planning.stages.bounds.forward_bounds", stop)
-    result = plan(rounding_problem())
+    result = plan(rounding_problem(), on_event=stop)
     assert result.status == "no_plan"
     assert result.bound is None
     assert result.interrupted is True
@@ -291,12 +293,11 @@ class TestRun:
         assert any("terminal is gone" in note for note in result.notes)
 
 
-def test_a_plan_survives_an_error_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+def test_a_plan_survives_an_error_after_it() -> None:
+    def fail(work: Work) -> None:
         raise SolverError("the solver broke")
 
-    monkeypatch.setattr("reluplan.planning.stages.milp._finish", fail)
-    result = plan(rounding_problem())
+    result = plan(rounding_problem(), stages=["search", own_stage("breaking", fail)])
     assert result.trajectory is not None
     assert any("the solver broke" in note for note in result.notes)
 
