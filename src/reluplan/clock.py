@@ -146,5 +146,7 @@ class Clock:
         return max(0.0, self.time_limit - self.elapsed)
 
     def deadline(self, share: float = 1.0) -> float:
-        """The moment (of `now`) when this share of the remaining time is used up."""
+        """The moment (of `now`) when this share of the remaining time is used up; the whole share is one moment."""
+        if share >= 1.0:
+            return max(now(), self.started + self.time_limit)
         return now() + share * self.remaining

@@ -5,14 +5,25 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from reluplan.bounds.boxes import AllPlanBounds, tightened_for_better_plans
+from reluplan.bounds.reachability import reachable_bounds
+from reluplan.clock import Clock
 from reluplan.errors import InputError
 from reluplan.network.relu_network import ReluNetwork
+from reluplan.optimisation.model import Model
+from reluplan.optimisation.solvers import SOLVERS
+from reluplan.optimisation.solvers.base import SolveOptions, SolveResult, StopReason
+from reluplan.optimisation.solvers.highs import HighsSolver
+from reluplan.planning.options import PlanOptions
 from reluplan.planning.planner import METHODS, plan
+from reluplan.planning.run import Run
 from reluplan.planning.schedule import Condition, Step, schedule_of
 from reluplan.planning.settings import PlanSettings
 from reluplan.planning.stages import get_stage, stage_names
+from reluplan.planning.work import Work
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
+from reluplan.problem.rollout import rollout
 from reluplan.proofs import PROOFS, ProofState
 
 
@@ -103,6 +114,50 @@ def test_a_proof_of_too_little_is_found_out() -> None:
     assert result.bound is not None
     assert result.bound >= -3.0
     assert any("a bound of -99.9999 was dropped" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("method", ["auto", "base", "potentials"])
+@pytest.mark.parametrize("limit", [1e-6, 60.0])
+def test_a_given_plan_counts_whatever_the_time(method: str, limit: float) -> None:
+    problem = walk()
+    start = rollout(problem, np.full(1, 3.0), np.array([[-1.0]] * 2 + [[0.0]] * 4))
+    result = plan(problem, method=method, start=start, time_limit=limit, threads=1)
+    assert result.reward is not None
+    assert result.reward >= start.total_reward == -9.0 + 2.0
+
+
+class Silent(HighsSolver):
+    """A solver that gives up at once, and says why."""
+
+    def solve(self, model: Model, options: SolveOptions) -> SolveResult:
+        return SolveResult.nothing(StopReason.FAILED, "out of ideas")
+
+
+@pytest.mark.parametrize("limit", [30.0, np.inf])
+def test_a_solver_that_stops_is_heard_with_a_time_limit_too(limit: float) -> None:
+    SOLVERS.register("silent", f"{__name__}:Silent", replace=True)
+    try:
+        result = plan(walk(), stages=["milp"], solver="silent", time_limit=limit, threads=1)
+    finally:
+        SOLVERS.remove("silent")
+    assert any("silent stopped" in note for note in result.notes)
+
+
+def test_what_is_known_of_better_plans_stays_known() -> None:
+    """Bounds and propagation after a proof work on boxes of all plans, and throw away nothing of what it found."""
+    problem = walk()
+    run = Run(problem, Clock(), 1e-4)
+    run.incumbent.offer_plan(rollout(problem, np.full(1, 3.0), np.array([[-1.0]] * 3 + [[0.0]] * 3)), "test")
+    with Work(run, PlanOptions("auto", "highs", 60.0, 1e-4, 1, 0), PlanSettings()) as work:
+        bounds = reachable_bounds(problem)
+        work.take_boxes(bounds)
+        upper = bounds.state_upper.copy()
+        upper[1:] -= 0.5
+        work.take_boxes(tightened_for_better_plans(bounds, {"state_upper": upper}))
+        work.take_boxes(bounds)
+        assert not isinstance(work.boxes, AllPlanBounds)
+        assert (work.boxes.state_upper == upper).all()
+        assert work.all_plans is bounds
 
 
 def test_settings_are_recorded() -> None:

@@ -19,6 +19,8 @@ OPTIONS: Options = {
     "mip_rel_gap": 1e-4,
     "mip_feasibility_tolerance": 1e-9,
 }
+WITHOUT_PRESOLVE: Options = {"presolve": "off"}
+"""For MILPs: after its presolve HiGHS 1.15 has looped for ever over 13 rows, deaf to its clock and to callbacks."""
 DEFAULT = LinearProgramSettings()
 LEAST_SECONDS = 1e-3
 """HiGHS takes a limit of zero for none in some of its parts."""
@@ -30,9 +32,10 @@ class LinearProgram(HighsProgram):
     def __init__(self, model: Model, warm_start: Any = None, settings: LinearProgramSettings = DEFAULT) -> None:
         model = replace(model, integer=model.integer & ~is_wide(model))  # the rollout rounds
         iterations = settings.iterations + settings.iterations_per_row * model.row_count
-        super().__init__(model, {**OPTIONS, "simplex_iteration_limit": iterations}, relaxed=False)
         self._mip_seconds = settings.mip_seconds
         self._is_mip = bool(model.integer.any())
+        limits: Options = {"simplex_iteration_limit": iterations}
+        super().__init__(model, {**OPTIONS, **limits, **(WITHOUT_PRESOLVE if self._is_mip else {})}, relaxed=False)
         self.watch_the_clock()
         if warm_start is not None:
             self.start_from(warm_start)

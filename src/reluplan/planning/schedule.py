@@ -95,7 +95,10 @@ def schedule_of(names: Sequence[str]) -> Schedule:
 
 
 def run_schedule(work: Work, schedule: Schedule) -> None:
-    """One step after the other, until the bound meets the plan or the time is over."""
+    """One step after the other, until the bound meets the plan or the time is over; a plan that was given counts at
+    once."""
+    if work.options.start is not None:
+        work.incumbent.offer_plan(work.options.start, "start")
     try:
         for number, step in enumerate(schedule):
             if work.incumbent.is_proven or work.is_finished:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from reluplan.bounds.boxes import AllPlanBounds, BetterPlanBounds, ForwardBounds
+from reluplan.bounds.boxes import AllPlanBounds, BetterPlanBounds, ForwardBounds, intersected
+from reluplan.bounds.span import Span
 from reluplan.clock import Clock
+from reluplan.errors import InfeasibleError, NoBetterPlanError
 from reluplan.optimisation.workers.pool import WorkerPool
 from reluplan.planning.incumbent import Incumbent
 from reluplan.planning.log import RunLog
@@ -72,9 +74,18 @@ class Work:
         return self._better_plans
 
     def take_boxes(self, boxes: BetterPlanBounds) -> None:
-        """Smaller ones, for all plans or for better ones, as they claim."""
+        """Smaller ones, for all plans or for better ones, as they claim; what is known of better plans stays known.
+
+        Raises NoBetterPlanError if nothing is left of these.
+        """
+        known = self._better_plans
         if isinstance(boxes, AllPlanBounds):
             self.all_plans = boxes
+            if known is not None and not isinstance(known, AllPlanBounds):
+                try:
+                    boxes = intersected(known, [Span(0, known.horizon)], [boxes])
+                except InfeasibleError as error:
+                    raise NoBetterPlanError(f"no better plan is left: {error}") from None
         self._better_plans = boxes
 
     def finish(self, source: str) -> None:

@@ -58,7 +58,7 @@ class MilpStage:
 
     def run(self, work: Work, deadline: float) -> None:
         """Build, solve, take over."""
-        is_limited = deadline < work.clock.deadline()
+        is_limited = deadline < work.clock.started + work.clock.time_limit
         time_limit = deadline - clock.now() if is_limited else math.inf
         boxes = work.boxes
         with work.log.stage("model"):
@@ -143,7 +143,7 @@ def _take_emptiness(work: Work, boxes: BetterPlanBounds) -> None:
     """The model has no solution: what that says depends on which plans the boxes contain."""
     if not isinstance(boxes, AllPlanBounds):
         raise NoBetterPlanError("the solver proved that no better plan exists")
-    if work.incumbent.plan is not None:
+    if work.incumbent.plan is not None:  # by a tolerance that the model does not have
         work.log.note("the solver claimed that no plan exists, but one was found and checked")
         return
     problem = work.problem
