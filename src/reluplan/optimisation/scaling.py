@@ -35,6 +35,10 @@ LARGEST_COST = 24
 """The largest |c_j| (u_j - l_j) is brought to 2**13 at least and 2**24 at most: far above the solvers' tolerance on
 reduced costs, and not so far that rounding hides it."""
 
+LARGEST_TERM = 50
+"""No term c_j x_j becomes larger than 2**50: where all columns but fixed ones have hardly any range, what is brought up
+is rounding, and costs of 1e20 are infinite to SCIP. The margin has 2**-50 of the terms for that."""
+
 FAR = 2.0**10
 """A box further from zero than so many times its width is moved there."""
 
@@ -254,7 +258,17 @@ def _cost_exponent(model: Model) -> int:
     if not model.objective.any():
         return 0
     largest = _largest_cost(model)
-    return int(np.clip(0, SMALLEST_COST - largest, LARGEST_COST - largest))
+    wanted = int(np.clip(0, SMALLEST_COST - largest, LARGEST_COST - largest))
+    return min(wanted, LARGEST_TERM - _largest_term(model))
+
+
+def _largest_term(model: Model) -> int:
+    """floor(log2) of the largest |c_j| max(|l_j|, |u_j|), fixed columns included, infinite sides left out."""
+    sides = np.maximum(
+        *(np.where(np.isfinite(side), np.abs(side), 0.0) for side in (model.column_lower, model.column_upper))
+    )
+    exponents = _exponent(model.objective) + _exponent(np.maximum(sides, 1.0))
+    return int(exponents.max(initial=_NO_SIZE))
 
 
 def _largest_cost(model: Model) -> int:
