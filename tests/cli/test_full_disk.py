@@ -15,13 +15,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from patience import AMPLE
-from random_problems import random_network
 from reluplan import Problem
 from reluplan.problem.plan_file import read_plan
+from systems import HARD, HARD_NETWORK
 
 TANK = """
 name = "tank"
@@ -43,21 +42,6 @@ state."level" = {bounds = [0, 10], initial = 2}
 action."pump" = {bounds = [0.123456789, 3]}
 [transition]
 "level" = "0.8*level + pump"
-"""
-HARD = """
-horizon = 10
-reward = "-position' + abs(speed') + abs(load')"
-[network]
-file = "hard.onnx"
-inputs = ["position", "speed", "load", "push", "turn"]
-outputs = ["position", "speed", "load"]
-[state]
-position = {bounds = [-3, 3], initial = 0}
-speed = {bounds = [-3, 3], initial = 0}
-load = {bounds = [-3, 3], initial = 0}
-[action]
-push = {bounds = [-1, 1]}
-turn = {bounds = [-1, 1]}
 """
 LEAKY = """
 STATES = {"level": (0, 10)}
@@ -294,7 +278,7 @@ def place(unprivileged: Unprivileged) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "tank.toml").write_text(TANK)
-        random_network(np.random.default_rng(1), 5, [40, 40], 3).save(folder / "hard.onnx")
+        HARD_NETWORK.save(folder / "hard.onnx")
         (folder / "hard.toml").write_text(HARD)
         (folder / "run").mkdir()
         if unprivileged.user is not None:
