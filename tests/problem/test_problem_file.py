@@ -238,7 +238,8 @@ MISTAKES = [
     ('[auxiliary."slack"]', '[auxiliary."reward"]', ["'reward'", "plan.csv has a column of that name"]),
     ('[auxiliary."slack"]\nbounds = [0, 10]', "[auxiliary]\nslack = [0, 10]", ['."slack"', "expected a table"]),
     ('"lower" = "lower + rain"', "", ["state 'lower' has no transition"]),
-    ('"lower" = "lower + rain"', '"lower" = "lower\' + 1"', ['transition."lower"', "'lower'' may not be used here"]),
+    ('"lower" = "lower + rain"', '"lower" = "lower\' + 1"', ['transition."lower"', "a cycle: lower' reads lower'"]),
+    ('"lower" = "lower + rain"', '"lower" = "slack\' + 1"', ["'slack'' may not be used here", "which is free"]),
     ('"lower" = "lower + rain"', '"lower" = 3', ['transition."lower"', "expected an expression, got 3"]),
     ('"lower" = "lower + rain"', '"lowr" = "3"', ['transition."lowr"', "not a declared state", "mean 'lower'?"]),
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from graphlib import TopologicalSorter
 
 import numpy as np
 
@@ -23,8 +24,9 @@ def compose_dynamics(
     """The network F with F(s, a, auxiliaries) = s' for all states.
 
     Inputs are ordered states, actions, auxiliaries. A predicted state i has F_i = f_i(x), or s_i + f_i(x) when the
-    network predicts differences. A known transition is a piecewise-linear function of the inputs, and those are
-    ReLU networks as well (`relu_compiler`).
+    network predicts differences. A known transition is a piecewise-linear function of w = (s, a, x, s', x'), and those
+    are ReLU networks as well (`relu_compiler`). The next states that it reads are continuous, predicted or earlier
+    among the transitions (`transition_order`).
     """
     hidden: list[Layer] = []
     outputs = np.zeros((state_count, input_count))
@@ -37,13 +39,36 @@ def compose_dynamics(
         biases[list(network_outputs)] = last.bias
         if predicts_delta:
             outputs[list(network_outputs), list(network_outputs)] += 1.0
-    compiler = ReluCompiler(input_count, hidden)
-    rows = {state: compiler.append(function) for state, function in transitions.items()}
+    next_states = slice(input_count, input_count + state_count)
+    compiler = ReluCompiler(input_count, hidden, Layer(outputs, biases.copy()), next_states)
+    is_read = {state for function in transitions.values() for state in _next_states_read(function, input_count)}
+    rows = {}
+    for state, function in transitions.items():
+        rows[state] = compiler.append(function)
+        if state in is_read:
+            compiler.define(input_count + state, rows[state])
     outputs = pad(outputs, compiler.width)  # once: it is large if there are many states
     for state, (row, bias) in rows.items():
         outputs[state, : len(row)] = row
         biases[state] = bias
     return ReluNetwork(input_count, tuple(compiler.hidden), Layer(outputs, biases))
+
+
+def transition_order(input_count: int, transitions: Mapping[int, PiecewiseLinear]) -> list[int]:
+    """The states with known transitions in an order in which each reads only next states of those before it.
+
+    Raises graphlib.CycleError if there is none.
+    """
+    sorter: TopologicalSorter[int] = TopologicalSorter()
+    for state, function in transitions.items():
+        sorter.add(state, *(other for other in _next_states_read(function, input_count) if other in transitions))
+    return list(sorter.static_order())
+
+
+def _next_states_read(function: PiecewiseLinear, input_count: int) -> list[int]:
+    """The states whose next values a function of w reads."""
+    found: list[int] = np.flatnonzero(function.support()[input_count:]).tolist()
+    return found
 
 
 def _widen(layer: Layer, old_inputs: int, positions: Sequence[int], input_count: int) -> Layer:

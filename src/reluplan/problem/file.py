@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from graphlib import CycleError
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import numpy as np
 from reluplan.errors import InputError
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.problem.declarations import Declarations, initial_box, read_declarations
-from reluplan.problem.dynamics import compose_dynamics
+from reluplan.problem.dynamics import compose_dynamics, transition_order
 from reluplan.problem.expression import (
     Constraint,
     Scope,
@@ -123,7 +125,7 @@ def _dynamics(file: TomlFile, declared: Declarations, given: ReluNetwork | None)
     """The network of all states; given: stands in for the network file."""
     inputs = {v.name: i for i, v in enumerate(declared.variables)}
     outputs = {v.name: i for i, v in enumerate(declared.states)}
-    transitions = _transitions(file, outputs, declared.scopes.current())
+    transitions = _transitions(file, outputs, declared)
     section = read_network_section(file, declared)
     network = None if section is None else load_network(file, section, given)
     read = [inputs[name] for name in section.inputs] if section else []
@@ -138,8 +140,10 @@ def _dynamics(file: TomlFile, declared: Declarations, given: ReluNetwork | None)
         raise file.error("transition", f"the numbers are too large: {error}") from None
 
 
-def _transitions(file: TomlFile, outputs: Mapping[str, int], scope: Scope) -> dict[int, PiecewiseLinear]:
+def _transitions(file: TomlFile, outputs: Mapping[str, int], declared: Declarations) -> dict[int, PiecewiseLinear]:
+    """The known transitions, each behind those whose next states it reads."""
     table = file.get(file.data, "transition", dict, "", {})
+    scope = declared.scopes.transition()
     transitions = {}
     for name, text in table.items():
         where = f'transition."{name}"'
@@ -148,7 +152,13 @@ def _transitions(file: TomlFile, outputs: Mapping[str, int], scope: Scope) -> di
         if not isinstance(text, str):
             raise file.error(where, f"expected an expression, got {shown(text)}")
         transitions[outputs[name]] = parse_expression(text, scope, f"{file.path}: {where}")
-    return transitions
+    try:
+        order = transition_order(len(declared.variables), transitions)
+    except CycleError as error:
+        cycle = [declared.states[state].name for state in reversed(error.args[1])]
+        reads = ", ".join(f"{name}' reads {other}'" for name, other in pairwise(cycle))
+        raise file.error(f'transition."{cycle[0]}"', f"next states wait for each other in a cycle: {reads}") from None
+    return {state: transitions[state] for state in order}
 
 
 def _check_cover(file: TomlFile, states: tuple[Variable, ...], predicted: list[int], known: Mapping[int, Any]) -> None:

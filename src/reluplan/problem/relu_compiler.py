@@ -19,6 +19,7 @@ class ReluCompiler:
     """Appends to hidden layers the units that functions need, each in a layer of its own.
 
     outputs: of the network so far, if functions read them too; read: where they stand in w. Else functions read inputs.
+    `define` gives a place in w to a function that was appended, for functions to come.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class ReluCompiler:
         self._outputs = outputs
         self._read = read
         self._known: dict[int, Row] = {}
+        self._defined: dict[int, Row] = {}
 
     @property
     def width(self) -> int:
@@ -47,6 +49,10 @@ class ReluCompiler:
         """
         self._known = {}
         return self._function(function)
+
+    def define(self, position: int, row: Row) -> None:
+        """From now on functions that read this place in w read the row, in place of an output."""
+        self._defined[position] = row
 
     def _function(self, function: PiecewiseLinear) -> Row:
         row, bias = self._affine(function)
@@ -71,13 +77,19 @@ class ReluCompiler:
 
     def _affine(self, function: PiecewiseLinear) -> Row:
         """The affine part; with outputs f(x) = W z + b it is c_x · x + c_f · (W z + b) + constant."""
-        of_inputs = function.coefficients[: self._input_count]
-        if self._outputs is None:
-            return of_inputs, function.constant
+        row, bias = function.coefficients[: self._input_count], function.constant
         of_outputs = function.coefficients[self._read]
-        row = of_outputs @ self._outputs.weights
-        row[: self._input_count] += of_inputs
-        return row, function.constant + float(of_outputs @ self._outputs.bias)
+        if self._outputs is not None and of_outputs.any():
+            of_inputs, row = row, of_outputs @ self._outputs.weights
+            row[: self._input_count] += of_inputs
+            bias += float(of_outputs @ self._outputs.bias)
+        for position, (defined, offset) in self._defined.items():
+            factor = float(function.coefficients[position])
+            if factor:
+                width = max(len(row), len(defined))
+                row = pad(row, width) + factor * pad(defined, width)
+                bias += factor * offset
+        return row, bias
 
 
 def pad(array: Array, width: int) -> Array:

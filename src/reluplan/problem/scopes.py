@@ -25,10 +25,20 @@ class Scopes:
         primed = {f"{v.name}'": "actions have no next value" for v in self.actions}
         return Scope(names, self.constants, self.layout.width, primed)
 
-    def current(self) -> Scope:
-        """Before the step: known transitions."""
-        reason = "a transition is a function of the current state and action"
-        return Scope(self._current(), self.constants, self.layout.width, dict.fromkeys(self._primed(), reason))
+    def transition(self) -> Scope:
+        """Before the step, and next values of continuous states: known transitions.
+
+        A next value that is rounded is no piecewise-linear function of the step.
+        """
+        discrete = {f"{v.name}'" for v in self.states if v.is_discrete}
+        chosen = {f"{v.name}'" for v in self.auxiliaries}
+        reasons = {
+            **dict.fromkeys(discrete, "a transition cannot read the next value of an integer or boolean state"),
+            **dict.fromkeys(chosen, "a transition cannot read the next value of an auxiliary, which is free"),
+            **{f"{v.name}'": "actions have no next value" for v in self.actions},
+        }
+        primed = {name: at for name, at in self._primed().items() if name not in reasons}
+        return Scope({**self._current(), **primed}, self.constants, self.layout.width, reasons)
 
     def state(self, which: str) -> Scope:
         """One state alone: initial and goal rows."""
