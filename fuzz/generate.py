@@ -15,14 +15,18 @@ from fuzz.simulate import BATCH, Machine, Rollouts
 
 def generate(seed: int) -> Problem:
     """The problem of a seed."""
-    return _Drawing(np.random.default_rng([seed, 11])).problem()
+    return _Drawing(np.random.default_rng([seed, 11]), np.random.default_rng([seed, 13])).problem()
 
 
 @dataclass(eq=False)
 class _Drawing:
-    """One problem in the making; `sizes` is the usual magnitude of each variable, `kinds` what was drawn."""
+    """One problem in the making; `sizes` is the usual magnitude of each variable, `kinds` what was drawn.
+
+    later: draws what was added later, so that seeds without it still give the problems that they gave before.
+    """
 
     rng: Generator
+    later: Generator
     sizes: dict[str, float] = field(default_factory=dict)
     kinds: set[str] = field(default_factory=set)
 
@@ -43,6 +47,7 @@ class _Drawing:
         draft = self.with_initial(draft)
         draft = replace(draft, reward=write(self.reward(draft)))
         draft = self.with_bounds_and_rows(draft)
+        draft = self.with_final_reward(draft)
         self.note(self.dyadic, "exact kinks")
         self.kinds.add(f"horizon {horizon}")
         return replace(draft, kinds=tuple(sorted(self.kinds)))
@@ -113,7 +118,36 @@ class _Drawing:
         self.note(bool(known), "known transitions")
         network = self.network(draft, learned) if learned else None
         self.note(network is None, "no network")
+        self.read_next_states(draft, learned, transitions)
         return replace(draft, network=network, transitions=transitions)
+
+    def read_next_states(self, draft: Problem, learned: list[Variable], transitions: dict[str, str]) -> None:
+        """Some known transitions read next values: of learned states, or of known ones that come before them."""
+        before = [v for v in learned if not v.is_discrete]
+        for variable in draft.states:
+            if variable.name not in transitions:
+                continue
+            if before and self.later.random() < 0.4:
+                other = before[int(self.later.integers(len(before)))]
+                factor = self.tidy(float(self.later.normal()) * self.sizes[variable.name] / self.sizes[other.name])
+                term = write(Scaled(factor, Name(f"{other.name}'")))
+                transitions[variable.name] += f" + {f'abs({term})' if self.later.random() < 0.3 else term}"
+                self.kinds.add("next states in transitions")
+            if not variable.is_discrete:
+                before.append(variable)
+
+    def with_final_reward(self, draft: Problem) -> Problem:
+        """A reward of the final state, and a discount."""
+        if self.later.random() < 0.35:
+            self.kinds.add("final reward")
+            self.rng = self.later
+            readable = [v.name for v in (*draft.states, *draft.auxiliaries)]
+            node = self.function(readable, 2.0 * self.reward_size, int(self.later.integers(3)))
+            draft = replace(draft, final_reward=write(node))
+        if self.later.random() < 0.3:
+            self.kinds.add("discount")
+            draft = replace(draft, discount=float(self.later.choice([0.99, 0.9, 0.5, 0.1, 1e-3])))
+        return draft
 
     def transition(self, draft: Problem, state: Variable) -> Node:
         size = self.sizes[state.name]

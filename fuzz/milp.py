@@ -168,6 +168,7 @@ class PlanModel:
     def __init__(self, machine: Machine, tie: float = 2e-5) -> None:
         self.machine, self.problem, self.tie, self.model = machine, machine.problem, tie, Model()
         self.total = Affine({})
+        self.factor = 1.0
         self.actions: list[list[int]] = []
         self.auxiliaries: list[list[int]] = []
         problem = self.problem
@@ -180,6 +181,7 @@ class PlanModel:
             names = self._step(names)
         for row in machine.goal:
             self._row(row, names)
+        self._pay(machine.final_reward, names)
 
     def plan(self, margin: float, seconds: float) -> Plan:
         """The best plan by the solver; the caller simulates it."""
@@ -213,11 +215,16 @@ class PlanModel:
         everything = names | {f"{name}'": affine for name, affine in following.items()}
         for row in self.machine.rows:
             self._row(row, everything)
-        self.total = self.total + self.model.encode(self.machine.reward, everything)
+        self._pay(self.machine.reward, everything)
         return following
 
+    def _pay(self, reward: Node, names: dict[str, Affine]) -> None:
+        """Add a reward to the objective, discounted by the steps before it."""
+        self.total = self.total + self.model.encode(reward, names).scaled(self.factor)
+        self.factor *= self.problem.discount
+
     def _next_states(self, names: dict[str, Affine]) -> dict[str, Affine]:
-        predicted = {name: self.model.encode(node, names) for name, node in self.machine.transitions.items()}
+        predicted: dict[str, Affine] = {}
         network = self.problem.network
         if network is not None:
             units = [names[name] for name in network.inputs]
@@ -227,6 +234,9 @@ class PlanModel:
                     units = units + [self.model.relu(output) for output in outputs]
             for name, output in zip(network.outputs, outputs, strict=True):
                 predicted[name] = output + names[name] if network.delta else output
+        for name, node in self.machine.transitions.items():
+            primed = {f"{other}'": affine for other, affine in predicted.items()}
+            predicted[name] = self.model.encode(node, names | primed)
         return {v.name: self._state(v, predicted[v.name]) for v in self.problem.states}
 
     def _state(self, variable: Variable, p: Affine) -> Affine:

@@ -74,6 +74,8 @@ class Problem:
     constraints: tuple[str, ...] = ()
     goal: tuple[str, ...] = ()
     initial: tuple[str, ...] = ()
+    final_reward: str | None = None
+    discount: float = 1.0
     kinds: tuple[str, ...] = field(default=())
 
     @property
@@ -107,11 +109,17 @@ def read_problem(path: Path) -> Problem:
         constraints=tuple(data.get("constraints", ())),
         goal=tuple(data.get("goal", ())),
         initial=tuple(data.get("initial", ())),
+        final_reward=data.get("final_reward"),
+        discount=float(data.get("discount", 1.0)),
     )
 
 
 def _toml(problem: Problem) -> str:
     lines = ['name = "fuzz"', f"horizon = {problem.horizon}", f"reward = {json.dumps(problem.reward)}"]
+    if problem.final_reward is not None:
+        lines.append(f"final_reward = {json.dumps(problem.final_reward)}")
+    if problem.discount != 1.0:
+        lines.append(f"discount = {problem.discount!r}")
     for key in ("constraints", "goal", "initial"):
         rows = getattr(problem, key)
         if rows:

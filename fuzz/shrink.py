@@ -108,6 +108,12 @@ def labelled_problems(problem: Problem) -> Iterator[tuple[str, Problem]]:
             yield f"network {number}", replace(problem, network=network)
     for reward in _simpler_texts(problem.reward):
         yield f"reward {reward}", replace(problem, reward=reward)
+    if problem.discount != 1.0:
+        yield "no discount", replace(problem, discount=1.0)
+    if problem.final_reward is not None:
+        yield "no final reward", replace(problem, final_reward=None)
+        for reward in _simpler_texts(problem.final_reward):
+            yield f"final reward {reward}", replace(problem, final_reward=reward)
     for name, text in problem.transitions.items():
         for other in _simpler_texts(text):
             yield f"transition {name} {other}", replace(problem, transitions={**problem.transitions, name: other})
@@ -159,6 +165,7 @@ def _without(problem: Problem, variable: Variable) -> Problem | None:
         network=network,
         transitions=transitions,
         reward=_fixed(problem.reward, fixed),
+        final_reward=None if problem.final_reward is None else _fixed(problem.final_reward, fixed),
         constraints=_rows_without(problem.constraints, variable.name),
         goal=_rows_without(problem.goal, variable.name),
         initial=_rows_without(problem.initial, variable.name),

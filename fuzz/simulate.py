@@ -1,7 +1,8 @@
 """The fuzzer's own simulator: many plans at once in float64, or one plan in exact fractions.
 
 Nothing here is shared with the planner. s' is the network's output (plus s if it predicts differences) or the known
-transition; integer states take the nearest integer, halves up; boolean states are 1 if the prediction is at least 1/2.
+transition, which may read next values of continuous states. Integer states take the nearest integer, halves up; boolean
+states are 1 if the prediction is at least 1/2.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.expression import Algebra, Node, Row, evaluate, names, parse, parse_row
+from fuzz.expression import Algebra, Node, Number, Row, evaluate, names, parse, parse_row
 from fuzz.problem import Array, Problem, Variable
 
 TIE_DISTANCE = 1e-5
@@ -157,7 +158,8 @@ class Machine:
         self.rows = [parse_row(text) for text in problem.constraints]
         self.goal = [parse_row(text) for text in problem.goal]
         self.initial = [parse_row(text) for text in problem.initial]
-        self.transitions = {name: parse(text) for name, text in problem.transitions.items()}
+        self.final_reward = Number(0.0) if problem.final_reward is None else parse(problem.final_reward)
+        self.transitions = _in_order({name: parse(text) for name, text in problem.transitions.items()})
         free = {v.name for v in (*problem.actions, *problem.auxiliaries) if not v.is_discrete}
         self.definitions = _definitions(self.rows, free)
         self.final_definitions = _definitions(self.goal, {v.name for v in problem.auxiliaries if not v.is_discrete})
@@ -178,7 +180,10 @@ class Machine:
             final = self._named(states[:, -1], actions[:, -1], auxiliaries[:, -1])
             self._define(self.final_definitions, final, actions[:, -1], auxiliaries[:, -1])
             steps = self._steps(states, actions, auxiliaries)
-            rewards = np.broadcast_to(evaluate(self.reward, steps, BATCH), actions.shape[:2]).sum(axis=1)
+            rewards = np.broadcast_to(evaluate(self.reward, steps, BATCH), actions.shape[:2])
+            rewards = rewards @ problem.discount ** np.arange(float(problem.horizon))
+            last = self._named(states[:, -1], actions[:, -1], auxiliaries[:, -1])
+            rewards = rewards + problem.discount**problem.horizon * evaluate(self.final_reward, last, BATCH)
             violations = self._violations(states, actions, auxiliaries, steps)
             clear = self._clear(predictions, states[:, 1:])
         rewards = np.where(np.isfinite(rewards), rewards, -np.inf)
@@ -211,7 +216,7 @@ class Machine:
 
     def _predict(self, values: Mapping[str, Any]) -> Array:
         problem, network = self.problem, self.problem.network
-        found: dict[str, Any] = {name: evaluate(node, values, BATCH) for name, node in self.transitions.items()}
+        found: dict[str, Any] = {}
         if network is not None:
             inputs = np.stack([values[name] for name in network.inputs], axis=1)
             for weights, bias in network.layers[:-1]:
@@ -219,6 +224,8 @@ class Machine:
             outputs = inputs @ network.layers[-1][0].T + network.layers[-1][1]
             for index, name in enumerate(network.outputs):
                 found[name] = outputs[:, index] + (values[name] if network.delta else 0.0)
+        for name, node in self.transitions.items():
+            found[name] = evaluate(node, {**values, **_primed(found)}, BATCH)
         size = len(next(iter(values.values())))
         return np.stack([np.broadcast_to(found[v.name], size) for v in problem.states], axis=1)
 
@@ -279,6 +286,25 @@ class Machine:
         return worst
 
 
+def _in_order(transitions: dict[str, Node]) -> dict[str, Node]:
+    """The transitions, each behind those whose next values it reads."""
+    ordered: dict[str, Node] = {}
+    while len(ordered) < len(transitions):
+        ready = {
+            name: node
+            for name, node in transitions.items()
+            if name not in ordered and not any(f"{other}'" in names(node) for other in transitions.keys() - ordered)
+        }
+        if not ready:
+            raise ValueError("transitions wait for each other")
+        ordered |= ready
+    return ordered
+
+
+def _primed(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{name}'": value for name, value in values.items()}
+
+
 def _relative(row: Row, values: Mapping[str, Any]) -> Array:
     """The largest violation over the steps, relative to the size of the terms; shape (B,)."""
     amount = np.asarray(evaluate(row.node, values, BATCH))
@@ -328,6 +354,7 @@ class _ExactRunner:
         self.machine, self.problem, self.plan, self.define = machine, machine.problem, plan, define
         self.amounts: list[Amount] = []
         self.tie = self.tie_margin = math.inf
+        self.noise = 0.0
         ends = {v.name: [abs(b) for b in v.domain if math.isfinite(b)] for v in self.problem.variables}
         self.reach = {name: max(values, default=0.0) for name, values in ends.items()}
 
@@ -335,7 +362,7 @@ class _ExactRunner:
         problem, plan = self.problem, self.plan
         state = [Fraction(float(value)) for value in plan.initial]
         noise = [0.0] * len(state)
-        path, total, total_noise = [tuple(state)], Fraction(0), 0.0
+        path, total = [tuple(state)], Fraction(0)
         exact, noisy = self._values(state, noise, 0)
         for variable in problem.states:
             first = Variable(variable.name, variable.kind, *variable.start)
@@ -349,13 +376,19 @@ class _ExactRunner:
             exact_step = {**exact, **{f"{name}'": value for name, value in following.items()}}
             noisy_step = {**noisy, **{f"{name}'": value for name, value in noisy_following.items()}}
             self._rows(self.machine.rows, exact_step, noisy_step, t + 1)
-            total += evaluate(self.machine.reward, exact_step, EXACT)
-            share = evaluate(self.machine.reward, noisy_step, NOISY)
-            total_noise += share.noise + NOISE_FACTOR * EPSILON * abs(share.value)
+            total += self._paid(self.machine.reward, exact_step, noisy_step, t)
             exact, noisy = following, noisy_following
+        total += self._paid(self.machine.final_reward, exact, noisy, problem.horizon)
         self._domains(exact, problem.horizon)
         self._rows(self.machine.goal, exact, noisy, problem.horizon + 1)
-        return ExactRun(total, total_noise, tuple(self.amounts), tuple(path), self.tie, self.tie_margin)
+        return ExactRun(total, self.noise, tuple(self.amounts), tuple(path), self.tie, self.tie_margin)
+
+    def _paid(self, reward: Node, exact: dict[str, Any], noisy: dict[str, Any], t: int) -> Fraction:
+        """A reward at step t, discounted; float64's share in it is added to the noise."""
+        factor = Fraction(self.problem.discount) ** t
+        share = evaluate(reward, noisy, NOISY)
+        self.noise += float(factor) * (share.noise + (t + 1) * NOISE_FACTOR * EPSILON * abs(share.value))
+        return factor * Fraction(evaluate(reward, exact, EXACT))
 
     def _values(self, state: list[Fraction], noise: list[float], t: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """All names of step t; at the end there is no action left."""
@@ -378,10 +411,14 @@ class _ExactRunner:
         return exact, noisy
 
     def _step(self, exact: dict[str, Any], noisy: dict[str, Any]) -> tuple[list[Fraction], list[float]]:
-        found = {name: evaluate(node, exact, EXACT) for name, node in self.machine.transitions.items()}
-        errors = {name: evaluate(node, noisy, NOISY).noise for name, node in self.machine.transitions.items()}
+        found: dict[str, Fraction] = {}
+        errors: dict[str, float] = {}
         if self.problem.network is not None:
             self._network(exact, noisy, found, errors)
+        for name, node in self.machine.transitions.items():
+            known = {key: Noisy(float(value), errors[key]) for key, value in found.items()}
+            errors[name] = evaluate(node, {**noisy, **_primed(known)}, NOISY).noise
+            found[name] = evaluate(node, {**exact, **_primed(found)}, EXACT)
         state, noise = [], []
         for variable in self.problem.states:
             p, error = found[variable.name], errors[variable.name]

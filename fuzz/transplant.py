@@ -76,6 +76,16 @@ def other_reward(problem: Problem, rng: Generator) -> Problem | None:
     return replace(problem, reward=f"{problem.reward} + {write(Number(float(rng.uniform(0.5, 3.0))))}")
 
 
+def other_final_reward(problem: Problem, rng: Generator) -> Problem | None:
+    """With a reward of the final state that it did not have, or none."""
+    return replace(problem, final_reward=problem.states[0].name if problem.final_reward is None else None)
+
+
+def other_discount(problem: Problem, rng: Generator) -> Problem | None:
+    """With another discount."""
+    return replace(problem, discount=0.5 * problem.discount)
+
+
 def drop_goal(problem: Problem, rng: Generator) -> Problem | None:
     """Without a goal row."""
     return replace(problem, goal=problem.goal[:-1]) if problem.goal else None
@@ -118,7 +128,7 @@ def longer(problem: Problem, rng: Generator) -> Problem | None:
 CHANGES: tuple[Change, ...] = (
     drop_initial_rows, narrow_initial_rows, drop_initial_rows, narrow_initial_rows, widen_initial, other_state_bounds,
     other_action_bounds, other_kind, other_reward, drop_goal, drop_constraint, other_weight, other_transition,
-    other_prediction, longer,
+    other_prediction, longer, other_final_reward, other_discount,
 )  # fmt: skip
 
 

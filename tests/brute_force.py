@@ -96,7 +96,12 @@ def _explore(problem: Problem, region: Region, states: Affine, t: int, total: Ar
         return
     if t == problem.horizon:
         vector = _state_vector(problem, states, t)
-        yield from ((leaf, total) for leaf in _require(problem.goal, vector, region))
+        for leaf in _require(problem.goal, vector, region):
+            if problem.final_reward is None:
+                yield leaf, total
+                continue
+            for part, final in _pieces(problem.final_reward, vector, leaf):
+                yield part, total + problem.discount**t * final
         return
     inputs = np.vstack([states, _actions(problem, t), _auxiliaries(problem, t)])
     for after, predictions in _network(problem, inputs, region):
@@ -104,7 +109,7 @@ def _explore(problem: Problem, region: Region, states: Affine, t: int, total: Ar
             w = np.vstack([inputs, following, _auxiliaries(problem, t + 1)])
             for kept in _require(problem.constraints, w, linked):
                 for part, reward in _pieces(problem.reward, w, kept):
-                    yield from _explore(problem, part, following, t + 1, total + reward)
+                    yield from _explore(problem, part, following, t + 1, total + problem.discount**t * reward)
 
 
 def _network(problem: Problem, inputs: Affine, region: Region) -> Iterator[tuple[Region, Affine]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.random import Generator
 
@@ -77,6 +79,14 @@ def random_problem(rng: Generator, relus: int = 3, horizon: int = 2, auxiliary: 
         constraints=tuple(constraints),
         goal=tuple(goal),
     )
+
+
+def with_final_reward(rng: Generator, problem: Problem) -> Problem:
+    """The problem with a random final reward, and a discount more often than not."""
+    layout = problem.layout
+    positions = [*range(layout.state_count), *range(layout.actions.stop, layout.input_count)]
+    discount = float(rng.choice([1.0, 0.95, 0.7, 0.3]))
+    return replace(problem, final_reward=random_function(rng, positions, layout.width) * 2.0, discount=discount)
 
 
 def _random_action(rng: Generator, index: int) -> Variable:

@@ -20,6 +20,7 @@ from reluplan.control.step_plan import PlanningOptions, plan_step
 from reluplan.errors import InputError
 from reluplan.planning.planner import plan
 from reluplan.problem.check import check
+from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import simulate
 from reluplan.simulators import open_simulator
@@ -97,6 +98,31 @@ def test_with_an_exact_model_replanning_earns_what_the_plan_promised(tanks: Prob
     assert episode.states[-1][0] >= 6.0 - 1e-6  # the goal
     left = np.cumsum(episode.rewards[::-1])[::-1]
     assert [made.reward for made in controller.decisions] == pytest.approx(left, abs=2e-3)
+
+
+def test_final_rewards_and_discounts_are_earned_as_promised(tanks: Problem) -> None:
+    """The tail of an optimal plan is optimal with a discount too; the episode is worth what the plan promised."""
+    level = np.zeros(tanks.layout.width)
+    level[0] = 2.0
+    valued = replace(tanks, final_reward=PiecewiseLinear(level), discount=0.8, goal=())
+    promised = plan(valued, method="base").reward
+    controller = Controller(valued, time_limit_per_step=60.0, method="base")
+    episode = run_episode(system(valued, "exact"), controller.policy, valued.horizon)
+    assert episode.total_reward == pytest.approx(promised, rel=1e-3)
+    assert episode.final_reward == pytest.approx(2.0 * episode.states[-1][0])
+    assert controller.decisions[-1].reward == pytest.approx(episode.rewards[-1] + 0.8 * episode.final_reward, abs=2e-3)
+
+
+def test_the_final_reward_counts_at_the_end_of_every_plan(tanks: Problem) -> None:
+    """Where it stands for what comes after the look-ahead."""
+    level = np.zeros(tanks.layout.width)
+    level[0] = -1000.0
+    empty = replace(tanks, final_reward=PiecewiseLinear(level), goal=())
+    with_it = Controller(empty, lookahead=1, time_limit_per_step=60.0, method="base")
+    without = Controller(replace(empty, final_reward=None), lookahead=1, time_limit_per_step=60.0, method="base")
+    start = tanks.initial_lower
+    outcomes = [empty.next_states(np.concatenate([start, c.policy(start)]))[0] for c in (with_it, without)]
+    assert outcomes[0] < outcomes[1]
 
 
 def test_replanning_corrects_what_an_open_loop_plan_cannot(tanks: Problem) -> None:

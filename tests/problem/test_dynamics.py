@@ -92,6 +92,7 @@ def test_transitions_that_wait_for_each_other_have_no_order() -> None:
 SECOND_ORDER = """
 horizon = 4
 reward = "-abs(q' - 1) - 0.1*abs(force)"
+final_reward = "-10*abs(v)"
 [state.q]
 initial = 0
 bounds = [-10, 10]

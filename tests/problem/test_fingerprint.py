@@ -52,6 +52,8 @@ def full_problem() -> Problem:
         constraints=rows("c"),
         initial_constraints=rows("i"),
         goal=rows("g"),
+        final_reward=function(),
+        discount=0.9,
         source="full.toml",
     )
 
@@ -140,10 +142,10 @@ def test_a_row_that_moves_elsewhere_is_noticed() -> None:
 
 
 def test_a_field_that_is_added_later_counts() -> None:
-    later = dataclasses.make_dataclass("Problem", [("discount", float, 1.0)], bases=(Problem,), frozen=True, eq=False)
+    later = dataclasses.make_dataclass("Problem", [("risk", float, 1.0)], bases=(Problem,), frozen=True, eq=False)
     fields = {field.name: getattr(full_problem(), field.name) for field in dataclasses.fields(Problem)}
     assert later(**fields).fingerprint() == later(**fields).fingerprint()
-    assert later(**fields).fingerprint() != later(**fields, discount=0.9).fingerprint()
+    assert later(**fields).fingerprint() != later(**fields, risk=0.9).fingerprint()
     unknown = dataclasses.make_dataclass("Problem", [("rule", object, None)], bases=(Problem,), frozen=True, eq=False)
     with pytest.raises(TypeError, match="no canonical form"):
         unknown(**fields, rule=abs).fingerprint()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -15,10 +16,11 @@ from numpy.typing import NDArray
 
 from brute_force import optimum
 from patience import AMPLE, LIMITS
-from random_problems import random_problem
+from random_problems import random_problem, with_final_reward
 from reluplan.clock import Clock
 from reluplan.errors import InputError
 from reluplan.network.relu_network import Layer, ReluNetwork
+from reluplan.planning.planner import plan
 from reluplan.planning.run import Run
 from reluplan.problem.check import check
 from reluplan.problem.expression import Constraint
@@ -30,6 +32,8 @@ from reluplan.search.batch import roll_out
 from reluplan.search.box import search_box
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
+from reluplan.search.dynamic_programming import dynamic_programming
+from reluplan.search.gradient_ascent import gradient_ascent
 from reluplan.search.linearise import linearise
 from reluplan.search.local_search import local_search
 from reluplan.search.merit import Merit
@@ -38,7 +42,7 @@ from reluplan.search.schedule import Schedule
 from reluplan.search.settings import DEFAULTS, LocalModelSettings, RecedingHorizonSettings, SearchSettings
 from reluplan.search.sliding_window import fits
 from reluplan.search.state_grid import Grid
-from reluplan.search.subproblem import cut_out, splice, subproblem
+from reluplan.search.subproblem import splice, subproblem
 
 Array = NDArray[np.float64]
 TANKS = Path("examples/tanks/problem.toml")
@@ -81,6 +85,8 @@ def test_the_gradient_is_the_slope_of_the_merit(seed: int) -> None:
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, relus=6, horizon=4, auxiliary=bool(seed % 2))
     problem = replace(problem, states=tuple(Variable(v.name, "continuous", -4.0, 4.0) for v in problem.states))
+    if seed % 3 == 0:
+        problem = with_final_reward(rng, problem)
     merit = Merit(problem, 3.0)
     decisions = search_box(problem, None).random(rng, 1)
     _, gradient = merit.gradient(roll_out(problem, decisions))
@@ -147,6 +153,19 @@ def test_every_plan_that_is_passed_on_keeps_all_constraints(seed: int) -> None:
 
 def test_a_known_optimum() -> None:
     assert searched(line_problem()).incumbent.reward == pytest.approx(-10.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("heuristic", [dynamic_programming, gradient_ascent])
+def test_heuristics_see_a_final_reward(heuristic: Callable[[Context], None]) -> None:
+    """Going to 5 pays at every step, being back at the end pays more: no step alone shows it."""
+    home = PiecewiseLinear(np.array([-100.0, 0.0, 0.0]))
+    back = replace(line_problem(6), final_reward=PiecewiseLinear.minimum([home, home * 0.0]), discount=0.9)
+    context = context_of(back)
+    heuristic(context)
+    best = plan(back, method="base", gap=1e-6, threads=1).reward
+    assert best is not None
+    assert context.best is not None
+    assert best - 0.5 <= context.best.total_reward <= best + 1e-4
 
 
 def test_a_goal_away_from_the_reward_is_reached_at_the_last_moment() -> None:
@@ -254,8 +273,8 @@ def test_windows_improve_a_long_plan() -> None:
     context = context_of(problem)
     plan = context.offer(Decisions(np.zeros((1, 1)), np.zeros((1, 400, 1)), np.zeros((1, 401, 0))), "start")
     part = subproblem(context, 100, 20, plan.states[100], plan.states[120])
-    part.take(cut_out(plan, 100, 120), "start")
-    improved = local_search(part, cut_out(plan, 100, 120))
+    part.take(plan.part(100, 120), "start")
+    improved = local_search(part, plan.part(100, 120))
     assert improved.states[-1] == pytest.approx(plan.states[120], abs=1e-6)
     spliced = splice(problem, plan, improved, 100)
     assert spliced.total_reward == pytest.approx(plan.total_reward + 2 * (1 + 2 + 3 + 4) + 11 * 5, abs=1e-4)

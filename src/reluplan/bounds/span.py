@@ -30,6 +30,20 @@ class Span:
         return range(self.first, self.first + stride * self.count, stride)
 
 
+def with_last_apart(spans: Sequence[Span]) -> list[Span]:
+    """The same windows, of which the last is not one of many.
+
+    >>> with_last_apart([Span(0, 2), Span(2, 1, 3)])
+    [Span(first=0, length=2, count=1, stride=None), Span(first=2, length=1, count=2, stride=None), \
+Span(first=4, length=1, count=1, stride=None)]
+    """
+    *others, last = spans
+    if last.count == 1:
+        return [*others, last]
+    first = last.starts()[-1]
+    return [*others, Span(last.first, last.length, last.count - 1, last.stride), Span(first, last.length)]
+
+
 def windows_ending_at(runs: Sequence[Span], length: int) -> list[Span]:
     """Windows of `length` steps that end at each step of the horizon, equal ones together; runs: of equal steps."""
     spans = []

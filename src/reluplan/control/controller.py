@@ -48,8 +48,9 @@ class Controller:
         (a_1, ..., a_h) = the best plan from s over h = min(lookahead, T − t + 1) steps;   apply a_1.
 
     lookahead: all remaining steps if None. steps: T, the problem's horizon if None. Goal constraints count only when
-    the plan reaches step T. Each plan starts from the one before, which also stands in when planning finds nothing
-    better within `time_limit_per_step` seconds; the first plan of an episode may take `time_limit_first_step`.
+    the plan reaches step T; the final reward counts at the end of every plan, where it stands for what comes after.
+    Each plan starts from the one before, which also stands in when planning finds nothing better within
+    `time_limit_per_step` seconds; the first plan of an episode may take `time_limit_first_step`.
 
     >>> from reluplan import Problem
     >>> problem = Problem.load("examples/tanks/problem.toml")
@@ -111,7 +112,8 @@ class Controller:
         remaining = max(1, self.problem.horizon - len(self.decisions))
         horizon = min(self.lookahead or remaining, remaining)
         goal = self.problem.goal if horizon == remaining else ()
-        return self.problem.part(horizon, state, state, keeps_initial_rows=False, goal=goal)
+        final_reward = self.problem.final_reward
+        return self.problem.part(horizon, state, state, keeps_initial_rows=False, goal=goal, final_reward=final_reward)
 
 
 def _better(window: Problem, result: StepPlan, rest: Trajectory | None) -> tuple[Source, Trajectory | None]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
+from reluplan.problem.discounting import present_value
 from reluplan.simulators.ordered import OrderedSimulator
 
 Array = NDArray[np.float64]
@@ -20,6 +21,7 @@ Policy = Callable[[Array], Array]
 class Episode:
     """States (T+1, n), actions (T, m), rewards (T,) and seconds (T,) that the policy took; all of the true system.
 
+    final_reward: the problem's, of the last state; discount: the problem's.
     ended_early: the simulator ended the episode before all steps were made, because a state broke its rules, say.
     """
 
@@ -28,10 +30,13 @@ class Episode:
     rewards: Array
     seconds: Array
     ended_early: bool
+    final_reward: float = 0.0
+    discount: float = 1.0
 
     @property
     def total_reward(self) -> float:
-        return float(np.sum(self.rewards))
+        """Σ_t γ^(t−1) r_t + γ^T F(s_{T+1})."""
+        return float(present_value(self.rewards, self.final_reward, self.discount))
 
 
 def run_episode(
@@ -58,7 +63,15 @@ def run_episode(
         rewards.append(reward)
         if on_step is not None:
             on_step(len(actions), reward)
-    return Episode(np.array(states), np.array(actions), np.array(rewards), np.array(seconds), len(actions) < steps)
+    return Episode(
+        states=np.array(states),
+        actions=np.array(actions),
+        rewards=np.array(rewards),
+        seconds=np.array(seconds),
+        ended_early=len(actions) < steps,
+        final_reward=simulator.final_reward(states[-1]),
+        discount=simulator.discount,
+    )
 
 
 def _step(simulator: OrderedSimulator, state: Array, wanted: Array) -> tuple[Array, Array, float, bool]:

@@ -43,7 +43,7 @@ def control_episodes(
         with interruptible():
             for number, start in enumerate(starts):
                 controller.reset()
-                listen = _listener(on_step, number + 1)
+                listen = _listener(on_step, number + 1, problem.discount)
                 done = run_episode(simulator, controller.policy, problem.horizon, seed + number, start, listen)
                 decisions.append(tuple(controller.decisions))
                 episodes.append(done)
@@ -74,15 +74,15 @@ def tell_steps(view: Callable[[Event], None], clock: Clock) -> StepListener:
     return tell
 
 
-def _listener(on_step: StepListener | None, episode: int) -> Callable[[int, float], None] | None:
-    """Adds up the rewards of one episode."""
+def _listener(on_step: StepListener | None, episode: int, discount: float) -> Callable[[int, float], None] | None:
+    """Adds up the rewards of one episode, discounted."""
     if on_step is None:
         return None
     total = 0.0
 
     def listen(step: int, reward: float) -> None:
         nonlocal total
-        total += reward
+        total += discount ** (step - 1) * reward
         on_step(episode, step, total)
 
     return listen

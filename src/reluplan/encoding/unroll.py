@@ -16,7 +16,7 @@ from reluplan.errors import OutOfTimeError
 from reluplan.optimisation.model import ENTRY_OPERATIONS, Index, Model, ModelBuilder
 from reluplan.optimisation.piecewise_rows import LinearForm, MaxColumns, PiecewiseEncoder, Side
 from reluplan.problem.problem import Problem, Variable
-from reluplan.problem.rollout import Trajectory, state_vector, step_vectors
+from reluplan.problem.rollout import Trajectory, state_vectors, step_vectors
 
 Array = NDArray[np.float64]
 
@@ -40,9 +40,9 @@ class PlanModel:
     """The MILP and where everything stands in it; -1 marks units without a column.
 
     states (H+1, n), actions (H, m), auxiliaries (H+1, k), unit_outputs and unit_binaries (H, relu_count);
-    reward: R_t of each step as a linear form. inner_rows: those of I, C and G; rounding_rows: of rounding; repairs
-    move both inward. link_rows (H, n): the rows F(s_t, a_t, x_t) − s_{t+1} = 0 of continuous states. steps: the affine
-    forms of each step's network.
+    reward: R_t of each step as a linear form, not discounted. inner_rows: those of I, C and G; rounding_rows: of
+    rounding; repairs move both inward. link_rows (H, n): the rows F(s_t, a_t, x_t) − s_{t+1} = 0 of continuous states.
+    steps: the affine forms of each step's network.
     """
 
     problem: Problem
@@ -77,7 +77,7 @@ class PlanModel:
         w = step_vectors(trajectory.states, trajectory.actions, trajectory.auxiliaries)
         for maximum in self.step_maxima:
             maximum.fill(x, w[: len(maximum.value)])
-        last = state_vector(self.problem, trajectory.states[-1:], trajectory.auxiliaries[-1:])
+        last = state_vectors(self.problem, trajectory.states[-1:], trajectory.auxiliaries[-1:])
         for maximum in self.final_maxima:
             maximum.fill(x, last)
         if self.extension is not None:
@@ -93,7 +93,7 @@ def unroll(
     extension: Extension | None = None,
     deadline: float = np.inf,
 ) -> PlanModel:
-    """max Σ_t R_t subject to I, C (t = 1..H), G and the network of every step.
+    """max Σ_t γ^(t−1) R_t + γ^H F subject to I, C (t = 1..H), G and the network of every step.
 
     big_m: one constant in place of every unit's own bounds, as in the published baseline; stable units then keep
     their binaries. Only for comparison: it is slow, and the solver's tolerances leak through it.
@@ -130,8 +130,13 @@ def unroll(
         final.require(constraint, f"goal{number + 1}")
     inner_rows = np.arange(first_row, builder.row_count)
     reward = encoder.encode(problem.reward, Side.BELOW, "reward")
-    builder.add_cost(reward.columns, reward.coefficients)
-    builder.offset = reward.constant * problem.horizon
+    factors = problem.discount_factors
+    builder.add_cost(reward.columns, factors[:-1, None] * reward.coefficients)
+    builder.offset = reward.constant * float(factors[:-1].sum())
+    if problem.final_reward is not None:
+        last = final.encode(problem.final_reward, Side.BELOW, "final_reward")
+        builder.add_cost(last.columns, factors[-1] * last.coefficients)
+        builder.offset += factors[-1] * last.constant
     if extension is not None:
         extension.extend(builder, steps, bounds, reward)
     return PlanModel(
@@ -229,8 +234,8 @@ def _state_encoder(
     states, _, auxiliaries = columns
     index = np.full((1, problem.layout.width), -1, dtype=np.int64)
     index[0, problem.layout.states], index[0, problem.layout.auxiliaries] = states[t], auxiliaries[t]
-    lower = state_vector(problem, bounds.state_lower[t : t + 1], bounds.auxiliary_lower[t : t + 1])
-    upper = state_vector(problem, bounds.state_upper[t : t + 1], bounds.auxiliary_upper[t : t + 1])
+    lower = state_vectors(problem, bounds.state_lower[t : t + 1], bounds.auxiliary_lower[t : t + 1])
+    upper = state_vectors(problem, bounds.state_upper[t : t + 1], bounds.auxiliary_upper[t : t + 1])
     return PiecewiseEncoder(builder, index, lower, upper)
 
 

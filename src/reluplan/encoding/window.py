@@ -15,7 +15,8 @@ from reluplan.problem.problem import Problem
 class Window:
     """A span with the one small problem that contains each of its windows.
 
-    problem: horizon `length`, from the box of the first state; the goal only where the window ends at the horizon.
+    problem: horizon `length`, from the box of the first state; goal and final reward only where the window ends at the
+    horizon. Its rewards are discounted from its own first step on.
     bounds: the hull of the windows' proven boxes, with the claim of the whole's: of windows of such plans.
     """
 
@@ -32,7 +33,8 @@ def cut_window(problem: Problem, bounds: HorizonBounds, span: Span) -> Window:
     """The window of a problem, which begins anywhere in its first box.
 
     Only the first window starts at I, and only one that ends at the horizon knows G: G cuts plans at the last step
-    alone, so a window that is repeated, or ends earlier, must do without it.
+    alone, so a window that is repeated, or ends earlier, must do without it. So must it without the final reward: a sum
+    of windows that is to bound plans keeps the last one apart (`with_last_apart`).
     """
     hull = bounds.hull(span)
     is_first = span.first == 0 and span.count == 1
@@ -43,5 +45,6 @@ def cut_window(problem: Problem, bounds: HorizonBounds, span: Span) -> Window:
         hull.state_upper[0],
         keeps_initial_rows=is_first,
         goal=problem.goal if is_last else (),
+        final_reward=problem.final_reward if is_last else None,
     )
     return Window(span, window, hull)

@@ -71,7 +71,7 @@ def disagreements(
 ) -> list[Disagreement]:
     """What the plan file, and the result if there is one, say otherwise than recomputed; `trajectory` is the plan's
     simulation and `report` its check. Without a result the plan's length must be the problem's."""
-    found = [*_states(problem, stored, trajectory), *_rewards(stored, trajectory)]
+    found = [*_states(problem, stored, trajectory), *_rewards(problem, stored, trajectory)]
     if result is not None:
         return [*found, *_Result(result, trajectory, report).disagreements()]
     if trajectory.horizon != problem.horizon:
@@ -89,9 +89,21 @@ def _states(problem: Problem, stored: StoredPlan, trajectory: Trajectory) -> Ite
         yield from _column(variable.name, stored.states[:, at], computed[:, at], everything)
 
 
-def _rewards(stored: StoredPlan, trajectory: Trajectory) -> Iterator[Disagreement]:
-    if stored.rewards is not None:
-        yield from _column("reward", stored.rewards, trajectory.rewards, _largest(trajectory))
+def _rewards(problem: Problem, stored: StoredPlan, trajectory: Trajectory) -> Iterator[Disagreement]:
+    """Of every step, and of the final state, where a problem without a final reward pays nothing."""
+    if stored.rewards is None:
+        return
+    found = _all_rewards(trajectory)
+    stated = stored.rewards
+    if problem.final_reward is not None and len(stated) == trajectory.horizon:
+        message = f"step {len(found)}, column 'reward': says nothing, recomputed {found[-1]:.17g}"
+        yield Disagreement("plan.csv", f"step {len(found)}, column 'reward'", None, _plain(found[-1]), message)
+    yield from _column("reward", stated, found[: len(stated)], _largest(trajectory))
+
+
+def _all_rewards(trajectory: Trajectory) -> Array:
+    """Of the steps and of the final state."""
+    return np.append(trajectory.rewards, trajectory.final_reward)
 
 
 def _column(name: str, stated: Array, found: Array, everything: float) -> Iterator[Disagreement]:
@@ -179,7 +191,8 @@ class _Result:
 
     def _reward_tolerance(self) -> float:
         """That of a sum: the steps' rewards may cancel."""
-        return len(self.trajectory.rewards) * _tolerance(self.trajectory.rewards, _largest(self.trajectory))
+        rewards = _all_rewards(self.trajectory)
+        return len(self.trajectory.rewards) * _tolerance(rewards, _largest(self.trajectory))
 
 
 def _tolerance(column: Array, everything: float) -> float:

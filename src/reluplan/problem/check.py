@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from reluplan.problem.expression import Constraint
 from reluplan.problem.problem import Problem, Variable
-from reluplan.problem.rollout import Trajectory, state_vector, step_vectors
+from reluplan.problem.rollout import Trajectory, state_vectors, step_vectors
 from reluplan.problem.ties import tie_violations
 from reluplan.problem.tolerance import ROUNDING, TOLERANCE
 
@@ -85,7 +85,7 @@ def _violations(problem: Problem, trajectory: Trajectory, is_predicted: bool) ->
     steps = step_vectors(states, actions, auxiliaries)
     yield from _rows(problem.constraints, steps, 1, allowed.constraints)
     yield from _rows(problem.initial_constraints, steps[:1], 1, allowed.initial_constraints)
-    last = state_vector(problem, states[-1], auxiliaries[-1])
+    last = state_vectors(problem, states[-1:], auxiliaries[-1:])
     yield from _rows(problem.goal, last, trajectory.horizon + 1, allowed.goal)
 
 

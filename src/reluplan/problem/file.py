@@ -31,7 +31,7 @@ from reluplan.problem.tolerance import TOLERANCE
 from reluplan.problem.toml_file import TomlFile
 
 TOP_KEYS = {
-    "name", "horizon", "reward", "constraints", "goal", "initial", "constants",
+    "name", "horizon", "reward", "final_reward", "discount", "constraints", "goal", "initial", "constants",
     "network", "state", "action", "auxiliary", "transition",
 }  # fmt: skip
 
@@ -70,6 +70,8 @@ def load_problem(path: Path, network: ReluNetwork | None = None) -> Problem:
         constraints=_constraints(file, "constraints", scopes.step()),
         initial_constraints=_constraints(file, "initial", scopes.state("the first state")),
         goal=_constraints(file, "goal", scopes.state("the final state")),
+        final_reward=_final_reward(file, scopes.state("the final state")),
+        discount=_discount(file),
         source=str(path),
     )
 
@@ -99,6 +101,19 @@ def _horizon(file: TomlFile) -> int:
 
 def _reward(file: TomlFile, scope: Scope) -> PiecewiseLinear:
     return parse_expression(file.get(file.data, "reward", str, ""), scope, f"{file.path}: reward")
+
+
+def _final_reward(file: TomlFile, scope: Scope) -> PiecewiseLinear | None:
+    if "final_reward" not in file.data:
+        return None
+    return parse_expression(file.get(file.data, "final_reward", str, ""), scope, f"{file.path}: final_reward")
+
+
+def _discount(file: TomlFile) -> float:
+    discount = file.finite(file.data.get("discount", 1.0), "discount")
+    if not 0.0 < discount <= 1.0:
+        raise file.error("discount", f"must be above 0 and at most 1, got {shown(file.data['discount'])}")
+    return discount
 
 
 def _constraints(file: TomlFile, key: str, scope: Scope) -> tuple[Constraint, ...]:

@@ -1,4 +1,7 @@
-"""plan.csv: one row per step with states, actions, auxiliaries and reward; the last row is the final state."""
+"""plan.csv: one row per step with states, actions, auxiliaries and reward; the last row is the final state.
+
+Rewards are those of their steps, before discounting; in the last row stands the final reward, if the problem has one.
+"""
 
 from __future__ import annotations
 
@@ -30,15 +33,17 @@ def plan_csv(problem: Problem, trajectory: Trajectory) -> str:
     for t in range(trajectory.horizon + 1):
         last = t == trajectory.horizon
         actions = [""] * len(problem.actions) if last else map(repr, trajectory.actions[t].tolist())
-        reward = "" if last else repr(float(trajectory.rewards[t]))
+        reward = _final_reward(problem, trajectory) if last else float(trajectory.rewards[t])
         states = trajectory.states[t].tolist()
         extra = trajectory.auxiliaries[t].tolist()
-        writer.writerow([t + 1, *map(repr, states), *actions, *map(repr, extra), reward])
+        writer.writerow(
+            [t + 1, *map(repr, states), *actions, *map(repr, extra), "" if reward is None else repr(reward)]
+        )
     return text.getvalue()
 
 
 def plan_columns(problem: Problem, trajectory: Trajectory) -> dict[str, list[float | int | None]]:
-    """The same as columns of numbers by name; the final state's row has no actions and no reward."""
+    """The same as columns of numbers by name; the final state's row has no actions, and only the final reward."""
     columns: dict[str, list[float | int | None]] = {"step": list(range(1, trajectory.horizon + 2))}
     parts = (
         (problem.states, trajectory.states),
@@ -49,13 +54,21 @@ def plan_columns(problem: Problem, trajectory: Trajectory) -> dict[str, list[flo
         missing: list[float | None] = [None] * (trajectory.horizon + 1 - len(values))
         for variable, column in zip(variables, values.T.tolist(), strict=True):
             columns[variable.name] = [*column, *missing]
-    columns["reward"] = [*trajectory.rewards.tolist(), None]
+    columns["reward"] = [*trajectory.rewards.tolist(), _final_reward(problem, trajectory)]
     return columns
+
+
+def _final_reward(problem: Problem, trajectory: Trajectory) -> float | None:
+    """What stands in the row of the final state; None for a problem without a final reward."""
+    return None if problem.final_reward is None else float(trajectory.final_reward)
 
 
 @dataclass(frozen=True, eq=False)
 class StoredPlan:
-    """What a plan file says: to be rolled out, not believed."""
+    """What a plan file says: to be rolled out, not believed.
+
+    rewards: of the steps (H,), or of the steps and the final state (H + 1,) if the file says that too.
+    """
 
     initial_state: Array
     actions: Array
@@ -78,8 +91,14 @@ def read_plan(problem: Problem, path: Path) -> StoredPlan:
         actions=table.numbers(problem.actions, horizon),
         auxiliaries=table.numbers(problem.auxiliaries, horizon + 1),
         states=states,
-        rewards=np.array([table.number(t, "reward") for t in range(horizon)]) if "reward" in table.columns else None,
+        rewards=_rewards(table, horizon) if "reward" in table.columns else None,
     )
+
+
+def _rewards(table: _Table, horizon: int) -> Array:
+    """Of every step, and of the final state if its row has one."""
+    has_final = table.row_count > horizon and table.text(horizon, "reward")
+    return np.array([table.number(t, "reward") for t in range(horizon + 1 if has_final else horizon)])
 
 
 def _states(problem: Problem, table: _Table) -> Array | None:

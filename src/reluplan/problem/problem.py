@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from reluplan.errors import InputError
 from reluplan.network.relu_network import ReluNetwork
+from reluplan.problem.discounting import discount_factors
 from reluplan.problem.expression import Constraint
 from reluplan.problem.fingerprint import fingerprint
 from reluplan.problem.piecewise import PiecewiseLinear
@@ -96,11 +97,14 @@ class StepLayout:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """⟨S, A, C, T, I, G, R⟩ with a horizon; T is a ReLU network.
+    """⟨S, A, C, T, I, G, R⟩ with a horizon; T is a ReLU network. A plan is worth
+
+        Σ_{t=1..H} γ^(t−1) R(s_t, a_t, x_t, s_{t+1}, x_{t+1})  +  γ^H F(s_{H+1}, x_{H+1}).
 
     dynamics: maps (s, a, x) to the real-valued prediction of s'; see `next_states` for discrete states.
     constraints: C, over w = (s, a, x, s', x') of every step t = 1..H.
     goal: G, over the final state and its auxiliaries, at the positions of s and x.
+    final_reward: F, over the same; None is zero. discount: γ, 0 < γ <= 1.
     initial_constraints: rows of I beside the box [initial_lower, initial_upper], at the positions of s and x.
     State and auxiliary bounds hold at every t = 1..H+1, action bounds at every t = 1..H.
     tie_distance: plans, and so bounds, leave out predictions of discrete states that are rounded down although they are
@@ -123,6 +127,8 @@ class Problem:
     constraints: tuple[Constraint, ...] = ()
     initial_constraints: tuple[Constraint, ...] = ()
     goal: tuple[Constraint, ...] = ()
+    final_reward: PiecewiseLinear | None = None
+    discount: float = 1.0
     source: str = "problem"
     tie_distance: float = 1e-6
 
@@ -149,11 +155,15 @@ class Problem:
         *,
         keeps_initial_rows: bool,
         goal: tuple[Constraint, ...],
+        final_reward: PiecewiseLinear | None,
     ) -> Problem:
         """Some of the steps as a problem of their own, from a box of states to a goal.
 
+        It is worth what its steps are worth at its own first step; if that is step t of a plan (t = 0, 1, ...), the
+        plan earns γ^t times that in them.
+
         keeps_initial_rows: whether the rows of I hold at its first step, as they do if that is the plan's first one.
-        goal: rows on its final state; the problem's own only if that is the plan's final one.
+        goal: rows on its final state; the problem's own only if that is the plan's final one. final_reward: likewise.
         """
         return replace(
             self,
@@ -162,7 +172,13 @@ class Problem:
             initial_upper=initial_upper,
             initial_constraints=self.initial_constraints if keeps_initial_rows else (),
             goal=goal,
+            final_reward=final_reward,
         )
+
+    @cached_property
+    def discount_factors(self) -> Array:
+        """γ^0, γ^1, ..., γ^H: what a reward of each step counts, and at the end what the final reward counts."""
+        return discount_factors(self.discount, self.horizon + 1)
 
     @cached_property
     def layout(self) -> StepLayout:

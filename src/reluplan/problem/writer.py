@@ -53,6 +53,8 @@ class ProblemText:
     states: tuple[Variable, ...]
     actions: tuple[Variable, ...]
     auxiliaries: tuple[Variable, ...] = ()
+    final_reward: str | None = None
+    discount: float = 1.0
     initial_values: Mapping[str, float | tuple[float, float]] = field(default_factory=dict)
     constraints: tuple[str, ...] = ()
     goal: tuple[str, ...] = ()
@@ -85,6 +87,10 @@ class ProblemText:
 
     def _top(self) -> list[str]:
         lines = [f"name = {_string(self.name)}", f"horizon = {self.horizon}", f"reward = {_string(self.reward)}"]
+        if self.final_reward is not None:
+            lines.append(f"final_reward = {_string(self.final_reward)}")
+        if self.discount != 1.0:
+            lines.append(f"discount = {number(self.discount)}")
         for key, rows in (("constraints", self.constraints), ("goal", self.goal), ("initial", self.initial)):
             if rows:
                 lines += [f"{key} = [", *(f"    {_string(row)}," for row in rows), "]"]

@@ -6,13 +6,15 @@ import numpy as np
 
 from reluplan import clock
 from reluplan.bounds.boxes import equal_steps
+from reluplan.bounds.span import with_last_apart
 from reluplan.encoding.window import cut_window
 from reluplan.optimisation.persistent_lp import PersistentLp
 from reluplan.proofs.proof_state import ProofState
 
 
 class SingleStepProof:
-    """OPT <= Σ_t max of R over the LP relaxation of step t: its box, C, and the network; equal steps are solved once.
+    """OPT <= Σ_t γ^(t−1) max of R over the LP relaxation of step t: its box, C, and the network; equal steps are solved
+    once. The last step earns R + γ F.
 
     MILPs in place of the LPs would gain 1 to 4 % of the bound in 2 to 6 seconds on the published instances.
     """
@@ -24,10 +26,12 @@ class SingleStepProof:
     def improve(self, state: ProofState, deadline: float) -> None:
         """All steps, or nothing."""
         rewards: list[float] = []
-        for span in equal_steps(state.boxes):
+        spans = equal_steps(state.boxes)
+        for span in spans if state.problem.final_reward is None else with_last_apart(spans):
             if clock.now() > deadline:
                 return
             model = cut_window(state.problem, state.boxes, span).plan_model.model
             best = PersistentLp(model).maximum(np.arange(model.column_count), model.objective, deadline)
             rewards += [best + model.offset] * span.count
-        state.offer(float(np.sum(rewards)), 1e-9 * float(np.abs(rewards).sum()), "LPs of single steps")
+        terms = state.problem.discount_factors[:-1] * rewards
+        state.offer(float(np.sum(terms)), 1e-9 * float(np.abs(terms).sum()), "LPs of single steps")

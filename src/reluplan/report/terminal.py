@@ -10,6 +10,7 @@ import numpy as np
 from reluplan.planning.result import PlanResult
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.problem.check import CheckReport
+from reluplan.problem.discounting import present_value
 from reluplan.problem.plan_file import StoredPlan
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
@@ -54,7 +55,8 @@ def check_record(problem: Problem, report: CheckReport, trajectory: Trajectory, 
         "violations": [{"constraint": v.constraint, "step": v.step, "amount": v.amount} for v in report.broken],
     }
     if stored.rewards is not None:
-        record["stated_reward"] = float(stored.rewards.sum())
+        steps, final = np.split(stored.rewards, [trajectory.horizon])
+        record["stated_reward"] = float(present_value(steps, final.sum(), problem.discount))
     if stored.states is not None:
         record["largest_state_difference"] = float(
             np.abs(stored.states - trajectory.states[: len(stored.states)]).max()

@@ -26,8 +26,8 @@ def dynamic_programming(context: Context) -> None:
 def grid_plan(context: Context) -> Decisions | None:
     """The plan of a rollout that looks one step ahead and uses the grid's value function from there on.
 
-    V_{H+1} = −penalty · violation of G;  V_t(s) = max_a [ R(s, a, s') − penalty · violation + V_{t+1}(s') ] with s'
-    interpolated. None if the problem has too many states, or auxiliaries.
+    V_{H+1} = F − penalty · violation of G;  V_t(s) = max_a [ R(s, a, s') − penalty · violation + γ V_{t+1}(s') ] with
+    s' interpolated. None if the problem has too many states, or auxiliaries.
     """
     problem = context.problem
     settings = context.settings.dynamic_programming
@@ -83,6 +83,7 @@ def _action_levels(context: Context) -> Array:
 def _backward(context: Context, grid: Grid, levels: Array) -> list[Array] | None:
     """V_{H+1}, V_H, ... on the nodes; the list ends early once V changes by a constant only."""
     nodes = grid.nodes
+    discount = context.problem.discount
     converged = context.settings.dynamic_programming.converged
     states, actions = np.repeat(nodes, len(levels), axis=0), np.tile(levels, (len(nodes), 1))
     gains, following = _one_step(context, states, actions)
@@ -91,7 +92,7 @@ def _backward(context: Context, grid: Grid, levels: Array) -> list[Array] | None
     for _ in range(context.problem.horizon):
         if context.expired:
             return None
-        values.append((gains + weights @ values[-1]).reshape(len(nodes), -1).max(axis=1))
+        values.append((gains + discount * (weights @ values[-1])).reshape(len(nodes), -1).max(axis=1))
         change = values[-1] - values[-2]
         if np.ptp(change) <= converged * max(1.0, float(np.abs(change).max())):
             break
@@ -114,7 +115,7 @@ def _one_step(context: Context, states: Array, actions: Array) -> tuple[Array, A
 
 def _final_value(context: Context, states: Array) -> Array:
     batch = Decisions(states, np.zeros((len(states), 0, len(context.problem.actions))), np.zeros((len(states), 1, 0)))
-    return context.merit.goal_merit(context.roll_out(batch))
+    return context.merit.final_merit(context.roll_out(batch))
 
 
 def _forward(context: Context, grid: Grid, values: list[Array]) -> Decisions:
@@ -143,7 +144,7 @@ def _best_action(context: Context, state: Array, t: int, grid: Grid, value: Arra
         tried = best + reach * np.clip(context.rng.uniform(-1.2, 1.2, (count, len(low))), -1.0, 1.0)
         tried = np.clip(np.where(context.box.discrete_actions, np.round(tried), tried), low, high)
         gains, following = _one_step(context, np.tile(state, (count, 1)), tried)
-        totals = gains + grid.weights(following) @ value
+        totals = gains + context.problem.discount * (grid.weights(following) @ value)
         top = int(np.argmax(totals))
         if totals[top] > best_value:
             best, best_value, best_state = tried[top], totals[top], following[top]

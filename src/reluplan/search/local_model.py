@@ -12,8 +12,9 @@ from scipy import sparse
 from reluplan.optimisation.model import Index, Model, ModelBuilder
 from reluplan.optimisation.piecewise_rows import Side
 from reluplan.problem.expression import Constraint
+from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
-from reluplan.problem.rollout import Trajectory, state_vector, step_vectors
+from reluplan.problem.rollout import Trajectory, state_vectors, step_vectors
 from reluplan.search.decisions import Decisions
 from reluplan.search.linearise import Linearisation
 from reluplan.search.step_forms import step_forms
@@ -26,7 +27,8 @@ SATISFIED = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class LocalModel:
-    """max Σ R − penalty · violation  over  s_{t+1} = J_t v_t + c_t  inside the trust box; and where columns stand."""
+    """max Σ γ^t R + γ^H F − penalty · violation  over  s_{t+1} = J_t v_t + c_t  inside the trust box; and where
+    columns stand."""
 
     problem: Problem
     linearisation: Linearisation
@@ -102,9 +104,10 @@ class _Builder:
         self._require(problem.constraints, columns, w)
         self._require_at(0, problem.initial_constraints, states, auxiliaries)
         self._require_at(-1, problem.goal, states, auxiliaries)
-        reward = step_forms(self._builder, problem.reward, Side.BELOW, columns, w)
-        self._builder.add_cost(reward.columns, reward.coefficients)
-        self._builder.offset = float(reward.constants.sum())
+        factors = problem.discount_factors
+        self._maximise(problem.reward, columns, w, factors[:-1])
+        if problem.final_reward is not None:
+            self._maximise(problem.final_reward, *self._state_at(-1, states, auxiliaries), factors[-1:])
         return LocalModel(problem, self._lin, self._builder.build(), states, actions, auxiliaries)
 
     def _states(self) -> Index:
@@ -166,13 +169,22 @@ class _Builder:
 
     def _require_at(self, t: int, constraints: Sequence[Constraint], states: Index, auxiliaries: Index) -> None:
         """Rows on one state and its auxiliaries: the initial rows and the goal."""
+        self._require(constraints, *self._state_at(t, states, auxiliaries))
+
+    def _maximise(self, function: PiecewiseLinear, columns: Index, w: Array, factors: Array) -> None:
+        """Add the function of every step to the objective, times the step's factor, (T,)."""
+        form = step_forms(self._builder, function, Side.BELOW, columns, w)
+        self._builder.add_cost(form.columns, factors[:, None] * form.coefficients)
+        self._builder.offset += float((factors * form.constants).sum())
+
+    def _state_at(self, t: int, states: Index, auxiliaries: Index) -> tuple[Index, Array]:
+        """Columns and values (1, width) of one state and its auxiliaries, where functions of one state read them."""
         layout = self._problem.layout
         trajectory = self._trajectory
         columns = np.full((1, layout.width), -1, dtype=np.int64)
         columns[0, layout.states] = states[t]
         columns[0, layout.auxiliaries] = auxiliaries[t]
-        w = state_vector(self._problem, trajectory.states[t], trajectory.auxiliaries[t])
-        self._require(constraints, columns, w)
+        return columns, state_vectors(self._problem, trajectory.states[t][None], trajectory.auxiliaries[t][None])
 
     def _elastic(self, columns: Index, coefficients: Array, lower: Array, upper: Array) -> None:
         """Rows lower − σ <= c · x <= upper + σ with σ >= 0 at the penalty."""

@@ -1,4 +1,4 @@
-"""What the search maximises: the reward, less a penalty for broken constraints."""
+"""What the search maximises: what a plan is worth, less a penalty for broken constraints."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan.problem.discounting import present_value
 from reluplan.problem.expression import Constraint
 from reluplan.problem.problem import Problem
+from reluplan.problem.rollout import final_rewards, state_vectors
 from reluplan.search.batch import Rollout, adjoint
 from reluplan.search.decisions import Decisions
 from reluplan.search.settings import DEFAULTS, PenaltySettings
@@ -54,13 +56,14 @@ class Merit:
     @classmethod
     def of(cls, problem: Problem, settings: PenaltySettings = DEFAULTS.penalty) -> Merit:
         """With a multiple of the steepest slope of the reward as the first penalty."""
-        return cls(problem, settings.first * max(1.0, largest_slope(problem.reward)))
+        functions = [problem.reward] if problem.final_reward is None else [problem.reward, problem.final_reward]
+        return cls(problem, settings.first * max(1.0, *map(largest_slope, functions)))
 
     def score(self, rollout: Rollout) -> Score:
         """The value of each plan."""
         with np.errstate(over="ignore", invalid="ignore"):
             w = rollout.step_vectors()
-            reward = self.problem.reward.evaluate(w).sum(axis=1)
+            reward = self._worth(self.problem.reward.evaluate(w), rollout)
             parts = [(part, self.problem.tolerances.states) for part in _outside(self.problem, rollout.states)]
             parts += self._row_values(rollout, w)
             count = rollout.decisions.count
@@ -79,9 +82,15 @@ class Merit:
         merit = self.problem.reward.evaluate(w) - self.penalty * total
         return np.where(np.isfinite(merit), merit, -HOPELESS)
 
-    def goal_merit(self, rollout: Rollout) -> Array:
-        """−penalty · violation of G at the last state of each plan, shape (B,)."""
-        return -self.penalty * _total_violation(self.problem.goal, _state_vectors(self.problem, rollout, -1))
+    def final_merit(self, rollout: Rollout) -> Array:
+        """F − penalty · violation of G at the last state of each plan, shape (B,)."""
+        last = _state_vectors(self.problem, rollout, -1)
+        merit = _final_rewards(self.problem, rollout) - self.penalty * _total_violation(self.problem.goal, last)
+        return np.where(np.isfinite(merit), merit, -HOPELESS)
+
+    def _worth(self, rewards: Array, rollout: Rollout) -> Array:
+        """Σ γ^t R + γ^H F of each plan from its rewards (B, H)."""
+        return present_value(rewards, _final_rewards(self.problem, rollout), self.problem.discount)
 
     def _row_values(self, rollout: Rollout, w: Array) -> list[tuple[Array, Array]]:
         """The value of every row, and its tolerance."""
@@ -112,7 +121,10 @@ class Merit:
         rewards, slopes = value_and_slope(problem.reward, w)
         edges = [np.zeros((count, layout.width)), np.zeros((count, layout.width))]
         total, worst = np.zeros(count), np.zeros(count)
-        sums = [np.array(slopes), *edges]
+        factors = problem.discount_factors
+        sums = [factors[:-1, None] * slopes, *edges]
+        if problem.final_reward is not None:
+            sums[2] += factors[-1] * value_and_slope(problem.final_reward, _state_vectors(problem, rollout, -1))[1]
         for (constraints, vectors, allowed), target in zip(self._rows(rollout, w), sums, strict=True):
             for constraint, tolerance in zip(constraints, allowed, strict=True):
                 amount, slope = _violation(constraint, vectors)
@@ -133,7 +145,7 @@ class Merit:
             states[:, t] += edge[:, layout.states]
             auxiliaries[:, t] += edge[:, layout.auxiliaries]
         gradient = adjoint(problem, rollout, states, sums[0][..., layout.actions], auxiliaries)
-        return Score(rewards.sum(axis=1), total, worst), gradient
+        return Score(self._worth(rewards, rollout), total, worst), gradient
 
 
 def _total_violation(constraints: Sequence[Constraint], w: Array) -> Array:
@@ -157,7 +169,9 @@ def _outside(problem: Problem, states: Array) -> tuple[Array, Array]:
 
 def _state_vectors(problem: Problem, rollout: Rollout, t: int) -> Array:
     """One state of each plan and its auxiliaries where initial and goal rows read them, shape (B, width)."""
-    w = np.zeros((rollout.decisions.count, problem.layout.width))
-    w[:, problem.layout.states] = rollout.states[:, t]
-    w[:, problem.layout.auxiliaries] = rollout.decisions.auxiliaries[:, t]
-    return w
+    return state_vectors(problem, rollout.states[:, t], rollout.decisions.auxiliaries[:, t])
+
+
+def _final_rewards(problem: Problem, rollout: Rollout) -> Array:
+    """F of the last state of each plan, shape (B,)."""
+    return final_rewards(problem, rollout.states[:, -1], rollout.decisions.auxiliaries[:, -1])

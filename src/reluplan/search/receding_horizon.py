@@ -10,7 +10,7 @@ from reluplan.search import starts
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
 from reluplan.search.iterate import Iterate
-from reluplan.search.subproblem import continued, cut_out, joined, subproblem
+from reluplan.search.subproblem import continued, joined, subproblem
 from reluplan.search.trust_region import TrustRegion
 
 Array = NDArray[np.float64]
@@ -32,7 +32,7 @@ def receding_horizon(context: Context) -> None:
         length = min(settings.window, horizon - done)
         plan = _plan_window(context, parts[-1] if parts else None, done, length, plan)
         kept = length if done + length == horizon else max(1, int(settings.committed * length))
-        part = cut_out(plan, 0, kept)
+        part = plan.part(0, kept)
         repeats = _repeats(part, horizon - done - settings.window, settings.steady)
         parts += [part] * repeats
         done += kept * repeats

@@ -11,7 +11,7 @@ from reluplan import clock
 from reluplan.problem.rollout import Trajectory
 from reluplan.search.context import Context
 from reluplan.search.local_search import improve_best, local_search
-from reluplan.search.subproblem import cut_out, splice, subproblem
+from reluplan.search.subproblem import splice, subproblem
 
 
 def improve(context: Context, plan: Trajectory) -> Trajectory:
@@ -40,7 +40,7 @@ def improve_windows(
     `search` improves the best plan of the context of one window. skip_steady: leave out windows that stay in one state.
     """
     for first, last in _windows(context, plan):
-        old = cut_out(plan, first, last)
+        old = plan.part(first, last)
         if skip_steady and np.allclose(old.states, old.states[0], rtol=1e-6, atol=1e-6):
             continue
         end = None if last == plan.horizon else old.states[-1]
@@ -78,7 +78,7 @@ def _windows(context: Context, plan: Trajectory) -> Iterator[tuple[int, int]]:
         last = min(first + length, plan.horizon)
         if context.expired:
             return
-        if first == 0 or not _same(cut_out(plan, first, last), cut_out(plan, first - length // 2, last - length // 2)):
+        if first == 0 or not _same(plan.part(first, last), plan.part(first - length // 2, last - length // 2)):
             yield first, last
 
 

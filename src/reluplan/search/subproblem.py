@@ -20,18 +20,21 @@ def subproblem(
 ) -> Context:
     """The search of `length` steps from step `first` on, from a given state (or the initial ones), to a given one.
 
-    With no end given, the goal counts in the window that reaches it, and nothing does in others.
+    With no end given, the goal counts in the window that reaches it, and nothing does in others. So does the final
+    reward.
     """
     problem = context.problem
     box = context.box.window(first, first + length)
-    goal = problem.goal if first + length == problem.horizon else ()
+    is_last = first + length == problem.horizon
+    goal = problem.goal if is_last else ()
     if end is not None:
         goal = _reach(problem, end)
     if start is not None:
         box = box.starting_at(start)
     lower = problem.initial_lower if start is None else start
     upper = problem.initial_upper if start is None else start
-    window = problem.part(length, lower, upper, keeps_initial_rows=first == 0, goal=goal)
+    final_reward = problem.final_reward if is_last else None
+    window = problem.part(length, lower, upper, keeps_initial_rows=first == 0, goal=goal, final_reward=final_reward)
     return context.part(window, box)
 
 
@@ -45,16 +48,6 @@ def _reach(problem: Problem, state: Array) -> tuple[Constraint, ...]:
             text=f"{variable.name} == {value:g}",
         )
         for i, (variable, value) in enumerate(zip(problem.states, state, strict=True))
-    )
-
-
-def cut_out(plan: Trajectory, first: int, last: int) -> Trajectory:
-    """Steps first .. last − 1 of a plan."""
-    return Trajectory(
-        plan.states[first : last + 1],
-        plan.actions[first:last],
-        plan.auxiliaries[first : last + 1],
-        plan.rewards[first:last],
     )
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from reluplan.errors import InputError
 from reluplan.problem.problem import Problem
-from reluplan.problem.rollout import step_vectors
+from reluplan.problem.rollout import final_rewards, step_vectors
 from reluplan.simulators.base import Simulator
 from reluplan.simulators.limits import ActionLimits, Box
 from reluplan.simulators.matching import match_names
@@ -78,6 +78,15 @@ class OrderedSimulator:
         states = np.stack([state, next_state])
         auxiliaries = np.zeros((2, len(self._problem.auxiliaries)))
         return float(self._problem.reward.evaluate(step_vectors(states, action[None], auxiliaries))[0])
+
+    @property
+    def discount(self) -> float:
+        """The problem's."""
+        return self._problem.discount
+
+    def final_reward(self, state: Array) -> float:
+        """What the problem pays for the last state of the true system."""
+        return float(final_rewards(self._problem, state[None], np.zeros((1, len(self._problem.auxiliaries))))[0])
 
     def _own_order(self, action: Array) -> Array:
         own = self._default.copy()

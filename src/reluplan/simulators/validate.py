@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from reluplan.errors import InputError
 from reluplan.problem.check import CheckReport, check
 from reluplan.problem.problem import Problem
-from reluplan.problem.rollout import Trajectory, step_vectors
+from reluplan.problem.rollout import Trajectory, rewarded
 from reluplan.problem.tolerance import TOLERANCE
 from reluplan.simulators.base import Simulator
 from reluplan.simulators.ordered import OrderedSimulator
@@ -94,8 +94,7 @@ def validate(problem: Problem, trajectory: Trajectory, simulator: Simulator, see
     states = np.array(run.states)
     actions = np.array(run.actions)
     with np.errstate(over="ignore", invalid="ignore"):
-        steps = step_vectors(states, actions, trajectory.auxiliaries)
-        true = Trajectory(states, actions, trajectory.auxiliaries, problem.reward.evaluate(steps))
+        true = rewarded(problem, states, actions, trajectory.auxiliaries)
         checked = check(problem, true, is_predicted=False)
     clips = np.abs(actions - trajectory.actions).max(axis=1, initial=0.0)
     paid = float(np.sum(run.rewards))

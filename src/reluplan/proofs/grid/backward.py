@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,7 @@ Index = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class BackwardSweep:
-    """V_t with V_t(s) >= R + V_{t+1}(s') for every step of a plan better than the threshold.
+    """V_t with V_t(s) >= R + γ V_{t+1}(s') for every step of a plan better than the threshold.
 
     end: the number of steps that it goes through. values: V of the steps from `begin` to end, both included (0-based);
     begin is zero unless the time ran out. used: the pairs, with the steps at which the sweep found them in use.
@@ -46,7 +47,7 @@ class BackwardSweep:
     def bound(self, start_lower: Array, start_upper: Array) -> float:
         """What no better plan exceeds: V_1 over the box of initial states, if the sweep is complete.
 
-        Otherwise max F_t + V_t over the cells in use at the step t where it ended; −infinity if there are none.
+        Otherwise γ^(t−1) max F_t + V_t over the cells in use at the step t where it ended; −infinity if there are none.
         """
         if self.complete:
             return self.values[0].maximum(start_lower, start_upper)
@@ -54,7 +55,8 @@ class BackwardSweep:
         after = self.values[0].at_corners(cells).T
         before = self.reward_to_come.at_corners(self.begin, *(side.T for side in self.operator.grid.boxes(cells)))
         known = (after > PRESENT).all(axis=0)
-        return float((after + before)[:, known].max(initial=-np.inf))
+        most = float((after + before)[:, known].max(initial=-np.inf))
+        return most * self.operator.discount**self.begin if math.isfinite(most) else most
 
     def _cells_at(self, t: int) -> Index:
         """The cells that may be used at a step."""
@@ -66,12 +68,12 @@ class BackwardSweep:
 
 
 def backward_sweep(
-    operator: BellmanOperator, reward_to_come: RewardToCome, threshold: float, final: NodeValues, end: int
+    operator: BellmanOperator, reward_to_come: RewardToCome, thresholds: Array, final: NodeValues, end: int
 ) -> BackwardSweep:
     """V from `final` (that after the last of `end` steps) back to the first step, or as far as the time allows.
 
     V_t interpolates, at the corners of each cell, the largest functions of its pairs. A pair whose function stays below
-    threshold − F_t over the whole cell belongs to no better plan, and is left out.
+    the step's threshold (H,) − F_t over the whole cell belongs to no better plan, and is left out.
     """
     values = [final]
     steps = StepsInUse.never(len(operator.pairs))
@@ -83,7 +85,7 @@ def backward_sweep(
         except OutOfTime:
             break
         margin += rounding
-        kept = _worth_it(operator, reward_to_come, threshold, t, active, corners)
+        kept = _worth_it(operator, reward_to_come, thresholds[t], t, active, corners)
         steps.note(active[kept], t)
         corners[:, ~kept] = ABSENT
         values.insert(0, _node_values(operator.pairs, active, corners))
@@ -94,7 +96,7 @@ def backward_sweep(
 def _worth_it(
     operator: BellmanOperator, reward_to_come: RewardToCome, threshold: float, t: int, active: Index, corners: Array
 ) -> NDArray[np.bool_]:
-    """Which of the active pairs may belong to a better plan: F_t + R + V_{t+1} reaches the threshold."""
+    """Which of the active pairs may belong to a better plan: F_t + R + γ V_{t+1} reaches the threshold."""
     starts, counts = operator.pairs.runs(active)
     cells = operator.pairs.cells[active[starts]]
     boxes = (side.T for side in operator.grid.boxes(cells))

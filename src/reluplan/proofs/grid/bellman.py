@@ -41,9 +41,9 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class BellmanOperator:
-    """For each pair an affine function of s above max over its actions of R(s, a, s') + V(s').
+    """For each pair an affine function of s above max over its actions of R(s, a, s') + γ V(s').
 
-    Over each pair the function W = node_reward + V is majorised on the image by a plane, s' is replaced by its affine
+    Over each pair the function W = node_reward + γ V is majorised on the image by a plane, s' is replaced by its affine
     bounds (the sign of the slope says which), and the action takes the vertex of its box that is best for the plane.
     That leaves an affine function of s.
 
@@ -58,6 +58,7 @@ class BellmanOperator:
     coarse_slopes: CoarseSlopes | None
     pool: TimedPool
     settings: GridSettings
+    discount: float = 1.0
 
     @property
     def pairs(self) -> Pairs:
@@ -70,7 +71,7 @@ class BellmanOperator:
     def corners(self, t: int, active: Index, after: NodeValues) -> tuple[Array, float]:
         """The affine functions of some pairs for V = V_{t+1} at the corners of their cells, (2^n, B), and the rounding
         error of the values."""
-        target = self.node_rewards + after.spread()
+        target = self.target(after)
         corners = np.full((2**self.grid.dimension, len(active)), ABSENT)
         slopes = None if self.coarse_slopes is None else self.coarse_slopes.at_step(t)
 
@@ -80,6 +81,10 @@ class BellmanOperator:
 
         steepest = np.max([0.0, *self.pool.map(fill, self._jobs_at(t, active))])  # which keeps what is not a number
         return corners, self._rounding(target, float(steepest))
+
+    def target(self, after: NodeValues) -> Array:
+        """node_reward + γ V over all nodes of the grid, for V = V_{t+1}."""
+        return self.node_rewards + after.times(self.discount).spread()
 
     def jobs(self, pairs: Index) -> Iterator[Job]:
         """Chunks of pairs, with the stencils of their whole images."""

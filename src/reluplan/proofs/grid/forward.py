@@ -20,6 +20,9 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 Box = tuple[Array, Array]
 
+LARGEST_COMPOUNDED = 1e90
+"""Rewards to come beyond this are not known; those of nodes that are absent lie far below."""
+
 GAIN_ROUNDINGS = 256
 """More than the number of roundings in a pair's gain, each of at most an ulp of its terms."""
 
@@ -38,31 +41,43 @@ class ForwardSweep:
     complete: bool = True
 
 
-def forward_sweep(backward: BackwardSweep, used: Pairs, slopes: Array, threshold: float, start: Box) -> ForwardSweep:
-    """F_1 = 0 over the start box, and offset_{t+1,k} = max over the pairs in use at t of F_t + R − λ_k · s'.
+def forward_sweep(backward: BackwardSweep, used: Pairs, slopes: Array, thresholds: Array, start: Box) -> ForwardSweep:
+    """F_1 = 0 over the start box, and offset_{t+1,k} = max over the pairs in use at t of (F_t + R) / γ − λ_k · s'.
 
-    That is at most max over the cell of F_t(s) − λ_k · s, plus the pair's gain, which no step changes:
-    gain_k = max over the pair of λ_k · (s − s') + R. The first of the two is at most offset_{t,k}, and at most what
-    the plane says that is lowest in the middle of the cell. Pairs with F_t + R + V_{t+1} below the threshold are no
-    longer in use. slopes: λ (K, n).
+    γ times that is at most max over the cell of F_t(s) − γ λ_k · s, plus the pair's gain, which no step changes:
+    gain_k = max over the pair of γ λ_k · (s − s') + R. The first of the two is at most what plane k says, and at most
+    what the plane says that is lowest in the middle of the cell. Pairs with F_t + R + γ V_{t+1} below the threshold of
+    their step (H,) are no longer in use. slopes: λ (K, n).
     """
-    gains = _Gains(backward.operator, slopes)
+    discount = backward.operator.discount
+    gains = _Gains(backward.operator, discount * slopes)
     steps = StepsInUse.never(len(used))
-    to_come = RewardToCome(slopes, np.full((backward.end + 1, len(slopes)), -np.inf))
+    to_come = RewardToCome(slopes, np.full((backward.end + 1, len(slopes)), -np.inf), discount)
     to_come.offsets[0] = -np.minimum(slopes * start[0], slopes * start[1]).sum(axis=1)
     boxes: list[Box] = []
     margin = backward.margin
     complete = True
     try:
         for t in range(backward.end):
-            active, relative, rounding = _in_use(backward, used, to_come, threshold, t)
+            active, relative, rounding = _in_use(backward, used, to_come, thresholds[t], t)
             margin += rounding
             steps.note(active, t)
             boxes.append(_box(used, active))
-            to_come.offsets[t + 1] = (relative + gains.of(active)).max(axis=1, initial=-np.inf)
+            collected = (relative + gains.of(active)).max(axis=1, initial=-np.inf)
+            to_come.offsets[t + 1] = _a_step_later(collected, discount)
     except OutOfTime:
         complete = False
     return ForwardSweep(to_come, used.within(steps.first, steps.last), margin, tuple(boxes), complete)
+
+
+def _a_step_later(collected: Array, discount: float) -> Array:
+    """collected / γ, rounded up; unknown (infinity) where so much was compounded that numbers end."""
+    if discount == 1.0:
+        return collected
+    with np.errstate(over="ignore"):
+        later = collected / discount
+    later = later + 4.0 * ROUNDOFF * np.where(np.isfinite(later), np.abs(later), 0.0)
+    return np.where(np.isfinite(collected) & (np.abs(later) > LARGEST_COMPOUNDED), np.inf, later)
 
 
 def tightened(bounds: BetterPlanBounds, boxes: Sequence[Box]) -> BetterPlanBounds:

@@ -24,6 +24,14 @@ ON_MAXIMUM = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
+class FinalReward:
+    """F(s) = on_nodes(s) + rest(s), both at the positions of s; on_nodes is at most its own interpolation in cells."""
+
+    on_nodes: PiecewiseLinear
+    rest: PiecewiseLinear
+
+
+@dataclass(frozen=True, eq=False)
 class GridModel:
     """R(s, a, s') = node_reward(s') + r(s, a), with r an output of the network.
 
@@ -31,6 +39,7 @@ class GridModel:
     node_reward: reads s' only; between neighbouring lines of a grid that has all `breakpoints` (one array for each
     state) it is at most the multilinear interpolation of its values at the nodes. Breakpoints that are hardly apart
     are one, and the reward is raised by what that may cost.
+    final_reward: F, split likewise, with its breakpoints among those of the grid.
     equalities: which constraints are equations. discrete_actions: which actions are integers.
     """
 
@@ -38,6 +47,7 @@ class GridModel:
     network: ReluNetwork
     has_rest: bool
     node_reward: PiecewiseLinear
+    final_reward: FinalReward | None
     breakpoints: tuple[Array, ...]
     equalities: NDArray[np.bool_]
     discrete_actions: NDArray[np.bool_]
@@ -55,34 +65,51 @@ def grid_model(problem: Problem) -> GridModel:
     Nodes carry the part that is affine in s', every maximum of one next state (its breakpoints become grid lines), and
     every convex maximum of next states (by Jensen's inequality it lies below the interpolation).
     """
-    layout, reward = problem.layout, problem.reward
-    on_nodes = [_carried_by_nodes(term, layout) for term in reward.terms]
-    next_only = np.zeros(layout.width, dtype=bool)
-    next_only[layout.next_states] = True
-    node_terms = tuple(term for term, carried in zip(reward.terms, on_nodes, strict=True) if carried)
-    rest_terms = tuple(term for term, carried in zip(reward.terms, on_nodes, strict=True) if not carried)
-    lines = [_lines(node_terms, position) for position in range(*layout.next_states.indices(layout.width))]
-    constant = reward.constant + sum(excess for _, excess in lines)
-    node_reward = PiecewiseLinear(np.where(next_only, reward.coefficients, 0.0), constant, node_terms)
-    rest = PiecewiseLinear(np.where(next_only, 0.0, reward.coefficients), 0.0, rest_terms)
+    layout = problem.layout
+    on_nodes, rest = _split(problem.reward, layout.next_states)
+    on_last_nodes = None
+    if problem.final_reward is not None:
+        on_last_nodes, last_rest = _split(problem.final_reward, layout.states)
+    lines = []
+    for i in range(layout.state_count):
+        points = _breakpoints_along(on_nodes, layout.next_states.start + i)
+        if on_last_nodes is not None:
+            points += _breakpoints_along(on_last_nodes, layout.states.start + i)
+        lines.append(_lines(points))
+    excess = PiecewiseLinear.constant_of(sum(excess for _, excess in lines), layout.width)
     functions = [] if rest.is_constant else [rest]
     functions += [constraint.function for constraint in problem.constraints]
     return GridModel(
         layout,
         _with_functions(problem.dynamics, functions, layout),
         not rest.is_constant,
-        node_reward,
+        on_nodes + excess,
+        None if on_last_nodes is None else FinalReward(on_last_nodes + excess, last_rest),
         tuple(points for points, _ in lines),
         np.array([constraint.equality for constraint in problem.constraints], dtype=bool),
         np.array([action.is_discrete for action in problem.actions], dtype=bool),
     )
 
 
-def _carried_by_nodes(term: MaxTerm, layout: StepLayout) -> bool:
+def _split(function: PiecewiseLinear, states: slice) -> tuple[PiecewiseLinear, PiecewiseLinear]:
+    """What nodes carry of a function, which reads the states that stand there alone, and the rest."""
+    of_states = np.zeros(function.width, dtype=bool)
+    of_states[states] = True
+    is_carried = [_carried_by_nodes(term, of_states) for term in function.terms]
+    pairs = list(zip(function.terms, is_carried, strict=True))
+    carried = tuple(term for term, is_one in pairs if is_one)
+    others = tuple(term for term, is_one in pairs if not is_one)
+    return (
+        PiecewiseLinear(np.where(of_states, function.coefficients, 0.0), function.constant, carried),
+        PiecewiseLinear(np.where(of_states, 0.0, function.coefficients), 0.0, others),
+    )
+
+
+def _carried_by_nodes(term: MaxTerm, of_states: NDArray[np.bool_]) -> bool:
     support = np.any([argument.support() for argument in term.arguments], axis=0)
-    reads_next_only = not support[: layout.input_count].any()
+    reads_states_only = not support[~of_states].any()
     affine = not any(argument.terms for argument in term.arguments)
-    return bool(reads_next_only and affine and (term.weight > 0.0 or support.sum() <= 1))
+    return bool(reads_states_only and affine and (term.weight > 0.0 or support.sum() <= 1))
 
 
 class _Breakpoint(NamedTuple):
@@ -92,14 +119,19 @@ class _Breakpoint(NamedTuple):
     strength: float
 
 
-def _lines(terms: tuple[MaxTerm, ...], position: int) -> tuple[Array, float]:
+def _breakpoints_along(function: PiecewiseLinear, position: int) -> list[_Breakpoint]:
+    """Of all its maxima, along one state."""
+    return [point for term in function.terms for point in _breakpoints(term, position)]
+
+
+def _lines(breakpoints: list[_Breakpoint]) -> tuple[Array, float]:
     """Breakpoints of maxima along one state, each at least SMALLEST_CELL from the next, and how far the maxima may now
     exceed their interpolation.
 
     A concave kink at b between lines exceeds its chord by at most strength · |b − nearest line|. Lines one ulp apart
     would make cells without any width, and slopes in them 0/0.
     """
-    points = sorted(point for term in terms for point in _breakpoints(term, position) if math.isfinite(point.at))
+    points = sorted(point for point in breakpoints if math.isfinite(point.at))
     kept: list[float] = []
     excess = 0.0
     for point in points:

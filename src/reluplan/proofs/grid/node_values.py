@@ -41,6 +41,10 @@ class NodeValues:
         present = values > PRESENT
         return cls(grid, used[present], values[present])
 
+    def times(self, factor: float) -> NodeValues:
+        """Every value multiplied by a factor; what is absent stays so."""
+        return NodeValues(self.grid, self.nodes, factor * self.values)
+
     def spread(self) -> Array:
         """An array over all nodes of the grid, absent ones included."""
         full = np.full(self.grid.node_count, ABSENT)

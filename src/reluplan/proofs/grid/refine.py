@@ -8,13 +8,15 @@ from numpy.typing import NDArray
 from reluplan import clock
 from reluplan.proofs.grid.backward import BackwardSweep
 from reluplan.proofs.grid.bellman import BellmanOperator
+from reluplan.proofs.grid.cells import Grid
 from reluplan.proofs.grid.coarse_slopes import CoarseSlopes
 from reluplan.proofs.grid.forward import ForwardSweep
 from reluplan.proofs.grid.freeze import step_gains, steps_above, steps_to_sweep
+from reluplan.proofs.grid.node_values import NodeValues
 from reluplan.proofs.grid.pairs import Pairs, concatenated
 from reluplan.proofs.grid.reward_to_come import pair_bytes
 from reluplan.proofs.grid.settings import GridSettings
-from reluplan.proofs.grid.state import GridState
+from reluplan.proofs.grid.state import GridState, final_values
 from reluplan.proofs.grid.task import GridTask
 from reluplan.proofs.grid.timed_pool import OutOfTime
 
@@ -44,12 +46,19 @@ def refined(task: GridTask, state: GridState, backward: BackwardSweep, forward: 
     return GridState(
         pairs=finer.reachable(*task.reachable).in_use(),
         end=end,
-        final=backward.values[end].halved(finer.grid),
+        final=_final_values(task, finer.grid, end, backward),
         margin=state.margin + forward.margin if end < state.end else state.margin,
         reward_to_come=forward.reward_to_come,
         coarse_slopes=_coarse_slopes(task, state, backward),
         coarser_values=backward.values,
     )
+
+
+def _final_values(task: GridTask, fine: Grid, end: int, backward: BackwardSweep) -> NodeValues:
+    """V after the last step to sweep: that of this grid, or a final reward bounded on the finer one."""
+    if end == task.bounds.horizon and task.problem.final_reward is not None:
+        return final_values(task, fine)
+    return backward.values[end].halved(fine)
 
 
 def _can_go_through_nodes(task: GridTask, operator: BellmanOperator) -> bool:
@@ -66,7 +75,7 @@ def _coarse_slopes(task: GridTask, state: GridState, backward: BackwardSweep) ->
     grid = state.pairs.grid
     if grid.node_count >= task.settings.most_coarse_nodes:
         return state.coarse_slopes
-    targets = [backward.operator.node_rewards + after.spread() for after in backward.values[1:]]
+    targets = [backward.operator.target(after) for after in backward.values[1:]]
     return CoarseSlopes(grid, targets, state.coarse_slopes)
 
 

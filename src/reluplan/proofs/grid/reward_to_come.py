@@ -20,15 +20,19 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class RewardToCome:
     """F_t(s) = min over k of slopes_k · s + offsets_{t,k} bounds the reward of steps 1..t-1 of a plan that is in s at
-    time t, for plans that beat the incumbent. slopes (K, n), offsets (H + 1, K)."""
+    time t, for plans that beat the incumbent. slopes (K, n), offsets (H + 1, K).
+
+    With a discount γ < 1 it is worth what it is at time t: Σ_{j<t} γ^(j−t) R_j.
+    """
 
     slopes: Array
     offsets: Array
+    discount: float = 1.0
 
     @classmethod
-    def unknown(cls, dimension: int, horizon: int) -> RewardToCome:
+    def unknown(cls, dimension: int, horizon: int, discount: float = 1.0) -> RewardToCome:
         """F = infinity: nothing is known yet."""
-        return cls(np.zeros((1, dimension)), np.full((horizon + 1, 1), np.inf))
+        return cls(np.zeros((1, dimension)), np.full((horizon + 1, 1), np.inf), discount)
 
     def at_corners(self, t: int, lower: Array, upper: Array) -> Array:
         """For each box (n, B) the plane that is lowest in its middle, at the box's corners, (2^n, B)."""
@@ -36,13 +40,17 @@ class RewardToCome:
         return corner_values(self.slopes[best].T, self.offsets[t, best], lower, upper)
 
     def relative(self, t: int, lower: Array, upper: Array) -> Array:
-        """max over each box (n, B) of F_t(s) − slopes_k · s, by the plane itself and by the lowest one, (K, B)."""
+        """max over each box (n, B) of F_t(s) − γ slopes_k · s, by the plane itself and by the lowest one, (K, B)."""
         best = self._lowest(t, lower, upper)
+        by_itself = np.tile(self.offsets[t][:, None], (1, len(best)))
         by_lowest = np.tile(self.offsets[t, best], (len(self.slopes), 1))
         for i, slopes in enumerate(self.slopes.T):
-            difference = slopes[best] - slopes[:, None]
+            discounted = self.discount * slopes[:, None]
+            difference = slopes[best] - discounted
             by_lowest += np.maximum(difference * lower[i], difference * upper[i])
-        return np.asarray(np.minimum(self.offsets[t][:, None], by_lowest))
+            left = slopes[:, None] - discounted
+            by_itself += np.maximum(left * lower[i], left * upper[i])
+        return np.asarray(np.minimum(by_itself, by_lowest))
 
     def _lowest(self, t: int, lower: Array, upper: Array) -> NDArray[np.int64]:
         """For each box the plane that is lowest in its middle."""

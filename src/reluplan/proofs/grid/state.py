@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reluplan import clock
+from reluplan.problem.piecewise import ROUNDOFF, PiecewiseLinear
 from reluplan.problem.tolerance import TOLERANCE
 from reluplan.proofs.grid.cells import Grid
 from reluplan.proofs.grid.coarse_slopes import CoarseSlopes
@@ -14,6 +16,11 @@ from reluplan.proofs.grid.node_values import NodeValues
 from reluplan.proofs.grid.pairs import Pairs, all_pairs
 from reluplan.proofs.grid.reward_to_come import RewardToCome, pair_bytes
 from reluplan.proofs.grid.task import GridTask
+
+Array = NDArray[np.float64]
+
+FINAL_ROUNDINGS = 64
+"""More than the number of roundings in the final reward at a node, each of at most an ulp of its terms."""
 
 PAIR_OPERATIONS = 1e3
 """What a pair of the first grid costs before a deadline is looked at."""
@@ -52,9 +59,9 @@ def first_state(task: GridTask) -> GridState | None:
     return GridState(
         pairs=all_pairs(grid, *actions, settings.first_action_parts, bounds.horizon),
         end=bounds.horizon,
-        final=_final_values(task, grid),
+        final=final_values(task, grid),
         margin=0.0,
-        reward_to_come=RewardToCome.unknown(grid.dimension, bounds.horizon),
+        reward_to_come=RewardToCome.unknown(grid.dimension, bounds.horizon, task.problem.discount),
     )
 
 
@@ -68,10 +75,12 @@ def _fits(task: GridTask, grid: Grid) -> bool:
     return clock.now() + clock.expected(PAIR_OPERATIONS * pairs) <= task.pool.deadline
 
 
-def _final_values(task: GridTask, grid: Grid) -> NodeValues:
-    """V_{H+1} = 0 at the corners of cells that meet the last reachable box and may satisfy the goal.
+def final_values(task: GridTask, grid: Grid) -> NodeValues:
+    """V_{H+1} >= F (zero if there is none) on the cells that meet the last reachable box and may satisfy the goal.
 
-    A cell is left out only if it violates the goal by more than any accepted plan may.
+    A cell is left out only if it violates the goal by more than any accepted plan may. Nodes carry a part of F
+    (`FinalReward`), so that interpolating it is at least what it is inside a cell; at the corners of a cell the largest
+    value that the rest may have in it is added.
     """
     layout, bounds = task.problem.layout, task.bounds
     cells = grid.cells
@@ -83,5 +92,21 @@ def _final_values(task: GridTask, grid: Grid) -> NodeValues:
     for constraint in task.problem.goal:
         least, most = constraint.function.bounds(low, high)
         meets &= (least <= TOLERANCE) & ((most >= -TOLERANCE) if constraint.equality else True)
-    nodes = np.unique(grid.corner_nodes(cells[meets]))
-    return NodeValues(grid, nodes, np.zeros(len(nodes)))
+    final = task.model.final_reward
+    if final is None:
+        nodes = np.unique(grid.corner_nodes(cells[meets]))
+        return NodeValues(grid, nodes, np.zeros(len(nodes)))
+    carried = _largest(task, final.on_nodes, grid.nodes, grid.nodes)[grid.corner_nodes(cells[meets])]
+    rest = _largest(task, final.rest, lower[meets], upper[meets])
+    corners = carried.T + rest
+    corners += FINAL_ROUNDINGS * ROUNDOFF * (np.abs(carried.T) + np.abs(rest))
+    return NodeValues.corner_maxima(grid, cells[meets], np.where(np.isnan(corners), np.inf, corners))
+
+
+def _largest(task: GridTask, function: PiecewiseLinear, lower: Array, upper: Array) -> Array:
+    """The largest value of a function of one state in boxes (B, n), rounded up, (B,)."""
+    layout = task.problem.layout
+    low, high = np.zeros((2, len(lower), layout.width))
+    low[:, layout.states] = lower
+    high[:, layout.states] = upper
+    return function.bounds(low, high)[1]

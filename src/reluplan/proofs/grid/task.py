@@ -16,6 +16,10 @@ from reluplan.proofs.grid.timed_pool import TimedPool
 Array = NDArray[np.float64]
 
 
+SMALLEST_FACTOR = 1e-9
+"""Of a discount: steps that count less than this are not decided by what the plan may still lose."""
+
+
 @dataclass(frozen=True, eq=False)
 class GridTask:
     """bounds: boxes that contain every feasible plan. incumbent: the reward that a better plan exceeds, if known."""
@@ -36,6 +40,14 @@ class GridTask:
     def threshold(self) -> float:
         """Plans below it need no bound; −infinity without an incumbent."""
         return -np.inf if self.incumbent is None else self.incumbent - self.slack
+
+    @property
+    def thresholds(self) -> Array:
+        """The same at every step, (H,): a plan that beats it is worth at least threshold / γ^t at step t = 0, 1, ...;
+        −infinity, so that nothing is dropped, where γ^t is so small that dividing by it leaves rounding alone."""
+        factors = self.problem.discount_factors[:-1]
+        usable = factors >= SMALLEST_FACTOR
+        return np.where(usable, self.threshold / np.where(usable, factors, 1.0), -np.inf)
 
     @property
     def can_drop(self) -> bool:

@@ -1,18 +1,19 @@
 """A value-function upper bound on the total reward of every plan, on ever finer grids of the state space.
 
-For any functions V_t with V_t(s) >= R(s, a, s') + V_{t+1}(s') for every feasible step, and V_{H+1} >= 0, every plan is
-worth at most V_1(s_1): the inequalities of its steps add up to that. With an incumbent of reward L they are needed
+For any functions V_t with V_t(s) >= R(s, a, s') + γ V_{t+1}(s') for every feasible step, and V_{H+1} >= F (the final
+reward, zero if there is none), every plan is worth at most V_1(s_1): the inequalities of its steps, times γ^(t−1), add
+up to that. With an incumbent of reward L they are needed
 only for the steps of plans that beat it. Such a plan takes no step from s at time t with F_t(s) + R + V_{t+1}(s') < L,
 where F_t bounds the reward collected so far: where this is known V need not cover the step. What V_1(s_1) then proves
 is that every plan is worth at most max(L, V_1(s_1)).
 
     1  Start with the pairs (cell, action box) of a coarse grid, all in use at every step;
-       V_{H+1} = 0 on the cells that may satisfy the goal, F = infinity                              state.first_state
+       V_{H+1} = F on the cells that may satisfy the goal, F = infinity                              state.first_state
        Repeat
     2      bound the step over every pair by affine functions; drop pairs without feasible steps     pair_bounds
-    3      sweep backward: from V_{t+1} to V_t, and drop pairs with F_t + R + V_{t+1} < L            backward
+    3      sweep backward: from V_{t+1} to V_t, and drop pairs with F_t + R + γ V_{t+1} < L          backward
     4      offer max(L, V_1(s_1)); end if that is L
-    5      sweep forward: from F_t to F_{t+1}, and drop pairs with F_t + R + V_{t+1} < L             forward
+    5      sweep forward: from F_t to F_{t+1}, and drop pairs with F_t + R + γ V_{t+1} < L           forward
     6      hand on the boxes around the pairs that are left at each step: better plans are there     forward.tightened
     7      freeze the last steps, if the finer grid has hardly lowered their V                       freeze
     8      halve the cells, and the action boxes that are large; end if that takes too much          refine
@@ -99,12 +100,13 @@ def _bellman_operator(task: GridTask, state: GridState) -> BellmanOperator:
     if state.coarse_slopes is None:  # no slopes to go by beyond the reachable boxes: go everywhere
         first, last = state.pairs.grid.ends
         reachable = np.tile(first, (state.end + 1, 1)), np.tile(last, (state.end + 1, 1))
-    return BellmanOperator(bounds, rewards, seconds, reachable, state.coarse_slopes, task.pool, task.settings)
+    discount = task.problem.discount
+    return BellmanOperator(bounds, rewards, seconds, reachable, state.coarse_slopes, task.pool, task.settings, discount)
 
 
 def _backward_sweep(task: GridTask, state: GridState, operator: BellmanOperator) -> BackwardSweep:
     """V, and the pairs left in use."""
-    return backward_sweep(operator, state.reward_to_come, task.threshold, state.final, state.end)
+    return backward_sweep(operator, state.reward_to_come, task.thresholds, state.final, state.end)
 
 
 def _offer_bound(
@@ -138,7 +140,7 @@ def _forward_sweep(task: GridTask, state: GridState, backward: BackwardSweep) ->
     if not task.can_drop:
         return ForwardSweep(state.reward_to_come, used, backward.margin)
     slopes = choose_slopes(state.pairs, backward.values, task.settings)
-    return forward_sweep(backward, used, slopes, task.threshold, task.start)
+    return forward_sweep(backward, used, slopes, task.thresholds, task.start)
 
 
 def _described(state: GridState, value: float) -> str:

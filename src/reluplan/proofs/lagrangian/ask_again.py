@@ -14,7 +14,7 @@ def ask_again(ascent: DualAscent, iterate: Iterate) -> Iterate:
     gap, settings = ascent.gap(iterate), ascent.settings
     best, decomposition = iterate.evaluation, iterate.decomposition
     losses = ascent.losses(decomposition, best)
-    doubts = decomposition.counts * [window.doubt if window.closed else 0.0 for window in best.windows]
+    doubts = decomposition.weights * [window.doubt if window.closed else 0.0 for window in best.windows]
     asked = (losses >= settings.worth_asking * gap) & (doubts > settings.doubtful * losses)
     again = np.flatnonzero(asked).tolist()
     if not again:

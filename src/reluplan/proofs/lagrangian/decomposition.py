@@ -3,10 +3,12 @@
 For any multipliers λ at the boundaries of the windows, zero at both ends of the horizon, and features f of a state
 (`hinges`: the state itself, and how far it lies below a hinge),
 
-    OPT <= Σ_i count_i · D_i(λ),
-    D_i(λ) = max over one window of span i of  Σ R − λ_start · f(s_first) + λ_end · f(s_end),
+    OPT <= Σ_i weight_i · D_i(λ),        weight_i = Σ of γ^t over the first steps t of the windows of span i,
+    D_i(λ) = max over one window of span i of  Σ_j γ^j R_j − λ_start · f(s_first) + γ^length λ_end · f(s_end),
 
-because the terms λ · f(s) cancel along a plan. D_i is a small MILP whose dual bound is used. The sum is convex in λ; a
+because the terms γ^t λ · f(s_t) cancel along a plan. Without discounting (γ = 1) a weight is the number of windows;
+with it λ and D are worth what they are at their own step, so that repeated windows still share one D. The final reward
+is part of the last window's sum, γ^length F. D_i is a small MILP whose dual bound is used. The sum is convex in λ; a
 bundle method lowers it: the maximiser of each window is a cut of its D_i, and a linear program over all cuts, inside a
 trust region around the best λ, proposes the next one. λ = 0 is horizon truncation: an optimal prefix plus the best
 reward of single steps.
@@ -38,6 +40,9 @@ Key = tuple[Span, bytes, bytes]
 """A window, and the multipliers of its first and of its end state."""
 
 DEFAULT = BundleSettings()
+
+LARGEST_GAP = 0.1
+"""Of a window's MILP, however little its rewards count after discounting."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +104,9 @@ class Decomposition:
         return self.settings.samples if clock.now() < self.deadline else 0
 
     @property
-    def counts(self) -> Array:
-        return np.array([subproblem.span.count for subproblem in self.subproblems], dtype=np.float64)
+    def weights(self) -> Array:
+        """What the bound of each subproblem counts in the sum, (windows,)."""
+        return np.array([subproblem.weight for subproblem in self.subproblems])
 
     def groups(self) -> Index:
         """Boundaries that share one λ, as group numbers (windows + 1,): -1 where it is zero.
@@ -168,8 +174,8 @@ class Decomposition:
 
     def _evaluation(self, multipliers: Array) -> DualEvaluation:
         windows = tuple(self.known[self._key(i, multipliers)] for i in range(len(self.subproblems)))
-        total = float(self.counts @ [window.bound for window in windows])
-        margin = float(self.counts @ [window.margin for window in windows])
+        total = float(self.weights @ [window.bound for window in windows])
+        margin = float(self.weights @ [window.margin for window in windows])
         return DualEvaluation(multipliers, windows, total, margin)
 
     def propose(self, centre: Array, radius: Array, known: float = math.inf) -> tuple[Array, float]:
@@ -196,8 +202,8 @@ class Decomposition:
         subproblem = self.subproblems[i]
         model = subproblem.model(multipliers[i], multipliers[i + 1])
         expected = float(self.cuts[i].lagrangian(multipliers[i], multipliers[i + 1]).max())
-        share = tolerance / (len(self.subproblems) * subproblem.span.count)
-        gap = max(share / max(1.0, abs(expected)), 1e-7)
+        share = tolerance / (len(self.subproblems) * subproblem.weight)
+        gap = min(max(share / max(1.0, abs(expected)), 1e-7), LARGEST_GAP)
 
         def listen(progress: Progress) -> None:
             if progress.solution is not None:
@@ -243,7 +249,7 @@ class Decomposition:
         return added
 
     def _master(self, centre: Array, radius: Array, level: float = math.inf) -> tuple[Array, float]:
-        """min Σ count_i θ_i  subject to  θ_i >= each cut of subproblem i, |λ − centre| <= radius.
+        """min Σ weight_i θ_i  subject to  θ_i >= each cut of subproblem i, |λ − centre| <= radius.
 
         With a level: max m subject to the same, every cut moved by m times its slope in units of the radius, and the
         total at most the level: the centre of a largest ball that fits.
@@ -256,15 +262,15 @@ class Decomposition:
         columns = builder.add_columns(middle - width, middle + width)
         inside = builder.add_columns(np.zeros(1), 0.0 if math.isinf(level) else 1.0)
         if math.isinf(level):
-            builder.add_cost(levels, -self.counts)
+            builder.add_cost(levels, -self.weights)
         else:
             builder.add_cost(inside, 1.0)
-            builder.add_entries(builder.add_rows(-np.inf, level), levels, self.counts)
+            builder.add_entries(builder.add_rows(-np.inf, level), levels, self.weights)
         for i, cuts in enumerate(self.cuts):
             rows = builder.add_rows(cuts.rewards, np.full(len(cuts.rewards), np.inf))
             builder.add_entries(rows, levels[i], 1.0)
             slopes: dict[int, Array] = {}
-            for group, slope in ((groups[i], -cuts.starts), (groups[i + 1], cuts.ends)):
+            for group, slope in ((groups[i], -cuts.starts), (groups[i + 1], cuts.end_factor * cuts.ends)):
                 if group >= 0:
                     slopes[group] = slopes.get(group, 0.0) + slope
             for group, slope in slopes.items():

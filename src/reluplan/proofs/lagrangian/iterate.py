@@ -147,13 +147,13 @@ class DualAscent:
         return evaluation
 
     def losses(self, decomposition: Decomposition, evaluation: DualEvaluation) -> Array:
-        """What each window's bound gives more than the plan earns in it, times its count, (windows,)."""
+        """What each window's bound gives more than the plan earns in it, times its weight, (windows,)."""
         multipliers = evaluation.multipliers
         worth = [
             plan_windows(subproblem, self.plan).lagrangian(multipliers[i], multipliers[i + 1]).min()
             for i, subproblem in enumerate(decomposition.subproblems)
         ]
-        return np.asarray(decomposition.counts * (np.array([window.bound for window in evaluation.windows]) - worth))
+        return np.asarray(decomposition.weights * (np.array([window.bound for window in evaluation.windows]) - worth))
 
     def precision(self, gap: float) -> float:
         """How exactly the total has to be known: a share of the gap that is still open."""

@@ -20,18 +20,30 @@ from reluplan.proofs.lagrangian.samples import plan_window
 Array = NDArray[np.float64]
 
 
+SMALLEST_FACTOR = 1e-9
+"""Duals of steps that count less than this are rounding."""
+
+
 def plan_multipliers(
     problem: Problem, bounds: HorizonBounds, trajectory: Trajectory, steps: int, time_limit: float
 ) -> Array:
     """λ_t for t = 1..steps+1, shape (steps + 1, n): the marginal value of s_t in the LP of the plan's own pattern.
 
     With every integer of the plan model fixed as in the plan it is an LP; the multiplier of F(s_t, a_t) − s_{t+1} = 0
-    is the rate at which its optimum grows with s_{t+1}. Any numbers are valid multipliers; these are good ones. λ_1 is
-    zero, as are those of discrete states, and all of them if the LP is not solved in time.
+    is the rate at which its optimum grows with s_{t+1}, and λ is that rate at the step itself, divided by γ^t. Any
+    numbers are valid multipliers; these are good ones. λ_1 is zero, as are those of
+    discrete states, and all of them if the LP is not solved in time.
     """
     span = Span(0, steps)
-    goal = problem.goal if steps == problem.horizon else ()
-    short = problem.part(steps, problem.initial_lower, problem.initial_upper, keeps_initial_rows=True, goal=goal)
+    is_whole = steps == problem.horizon
+    short = problem.part(
+        steps,
+        problem.initial_lower,
+        problem.initial_upper,
+        keeps_initial_rows=True,
+        goal=problem.goal if is_whole else (),
+        final_reward=problem.final_reward if is_whole else None,
+    )
     multipliers = np.zeros((steps + 1, len(problem.states)))
     deadline = clock.now() + time_limit
     try:
@@ -46,4 +58,6 @@ def plan_multipliers(
     if duals is not None:
         linked = model.link_rows >= 0
         multipliers[1:][linked] = -duals[model.link_rows[linked]]
+        factors = short.discount_factors[:, None]
+        multipliers = np.where(factors > SMALLEST_FACTOR, multipliers / np.maximum(factors, SMALLEST_FACTOR), 0.0)
     return multipliers

@@ -1,6 +1,6 @@
 """The proof by Lagrangian decomposition over time (Fisher 1981; with a bundle method, Lemaréchal 2001).
 
-OPT <= Σ_i count_i · D_i(λ) for any multipliers λ of the states where windows meet (`decomposition`). Lowering that sum:
+OPT <= Σ_i weight_i · D_i(λ) for any multipliers λ of the states where windows meet (`decomposition`). To lower it:
 
     1  λ <- multipliers of the LP of the plan's own activation pattern                            multipliers
     2  cut the horizon into windows, one repeated window where the plan is in its steady state    partition

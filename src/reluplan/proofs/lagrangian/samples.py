@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.bounds.span import Span
-from reluplan.problem.rollout import Trajectory
+from reluplan.problem.rollout import Trajectory, final_rewards
 from reluplan.problem.steps import evaluate_steps
 from reluplan.proofs.lagrangian.settings import BundleSettings
 from reluplan.proofs.lagrangian.subproblem import WindowSet, WindowSubproblem, window_rewards
@@ -18,13 +18,7 @@ DEFAULT = BundleSettings()
 
 def plan_window(span: Span, trajectory: Trajectory) -> Trajectory:
     """A plan's own steps in the first window of a span."""
-    first, end = span.first, span.first + span.length
-    return Trajectory(
-        trajectory.states[first : end + 1],
-        trajectory.actions[first:end],
-        trajectory.auxiliaries[first : end + 1],
-        trajectory.rewards[first:end],
-    )
+    return trajectory.part(span.first, span.first + span.length)
 
 
 def plan_windows(subproblem: WindowSubproblem, trajectory: Trajectory) -> WindowSet:
@@ -64,7 +58,8 @@ def sample_windows(
         actions = spread(bounds.action_lower[t], bounds.action_upper[t], trajectory.actions[which + t])
         now, later = trajectory.auxiliaries[which + t], trajectory.auxiliaries[which + t + 1]
         steps = evaluate_steps(problem, np.hstack([states, actions, now]), later)
-        rewards = rewards + steps.rewards()
+        rewards = rewards + problem.discount_factors[t] * steps.rewards()
         inside &= steps.end_within(bounds.state_lower[t + 1], bounds.state_upper[t + 1], problem.tolerances.states)
         states = steps.next_states
+    rewards = rewards + problem.discount_factors[-1] * final_rewards(problem, states, later)
     return subproblem.windows(rewards, starts, states).take(np.flatnonzero(inside))

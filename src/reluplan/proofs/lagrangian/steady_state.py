@@ -65,7 +65,7 @@ def steady_multipliers(
     alone: the one subproblem, with free ends. candidates: λ to begin with. scale: the size of a step in each entry.
     tolerance: a loss of this much (over all windows) is none. Until the deadline, of clock.now.
     """
-    earned = float(alone.counts[0] * alone.cuts[0].rewards[0])
+    earned = float(alone.weights[0] * alone.cuts[0].rewards[0])
     best = _best(alone, candidates, deadline, tolerance, settings)
     enough = max(tolerance, settings.enough * (best.total - earned))
     radius = settings.first_radius

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +14,7 @@ from reluplan.bounds.interval import CROSSING
 from reluplan.bounds.span import Span
 from reluplan.encoding.window import Window, cut_window
 from reluplan.optimisation.model import Index, Model, ModelBuilder
+from reluplan.problem.discounting import present_value
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
 from reluplan.proofs.lagrangian.hinges import add_hinges, features
@@ -26,11 +26,26 @@ Array = NDArray[np.float64]
 class WindowSubproblem(Window):
     """A window with multipliers of the features of its first and of its end state.
 
-    start_hinges, end_hinges: where the features have their hinges, (n,), −inf for none.
+    start_hinges, end_hinges: where the features have their hinges, (n,), −inf for none. weight: what its bound counts
+    in the sum, Σ of γ^t over the first steps t of its windows.
     """
 
     start_hinges: Array
     end_hinges: Array
+
+    @cached_property
+    def weight(self) -> float:
+        return float((self.problem.discount ** np.array(self.span.starts(), dtype=np.float64)).sum())
+
+    @property
+    def smallest_factor(self) -> float:
+        """γ^t of the first step t of its last window."""
+        return float(self.problem.discount ** self.span.starts()[-1])
+
+    @property
+    def end_factor(self) -> float:
+        """γ^length: what a unit at the end state is worth at the first step."""
+        return float(self.problem.discount_factors[-1])
 
     @cached_property
     def _with_features(self) -> _FeatureModel:
@@ -45,12 +60,13 @@ class WindowSubproblem(Window):
         return _FeatureColumns(np.concatenate([states, columns]), binaries)
 
     def model(self, start_multipliers: Array, end_multipliers: Array) -> Model:
-        """max Σ R − start_multipliers · f(s_first) + end_multipliers · f(s_end) over one window; see `hinges` for f."""
+        """max Σ γ^j R − start_multipliers · f(s_first) + γ^length end_multipliers · f(s_end) over one window; see
+        `hinges` for f."""
         extended = self._with_features
         objective = extended.model.objective.copy()
         objective[extended.start.columns] -= start_multipliers
-        objective[extended.end.columns] += end_multipliers
-        return dataclasses.replace(extended.model, objective=objective)
+        objective[extended.end.columns] += self.end_factor * end_multipliers
+        return replace(extended.model, objective=objective)
 
     def assignment(self, window: Trajectory) -> Array:
         """The complete solution vector of a simulated window."""
@@ -62,8 +78,9 @@ class WindowSubproblem(Window):
         return x
 
     def windows(self, rewards: Array, starts: Array, ends: Array) -> WindowSet:
-        """k windows from their Σ R (k,), first and end states (k, n)."""
-        return WindowSet(rewards, features(starts, self.start_hinges), features(ends, self.end_hinges))
+        """k windows from their Σ γ^j R (k,), first and end states (k, n)."""
+        first, last = features(starts, self.start_hinges), features(ends, self.end_hinges)
+        return WindowSet(rewards, first, last, self.end_factor)
 
     def inside(self, windows: WindowSet) -> WindowSet:
         """Those that begin and end in the boxes of the subproblem."""
@@ -99,25 +116,29 @@ class _FeatureModel:
 
 @dataclass(frozen=True, eq=False)
 class WindowSet:
-    """k windows of a subproblem: Σ R of each (k,), features of first states and of end states (k, 2n)."""
+    """k windows of a subproblem: Σ γ^j R of each (k,), features of first states and of end states (k, 2n), and
+    γ^length, what the multipliers of end states count."""
 
     rewards: Array
     starts: Array
     ends: Array
+    end_factor: float = 1.0
 
     def lagrangian(self, start_multipliers: Array, end_multipliers: Array) -> Array:
-        """Σ R − start_multipliers · f(s_first) + end_multipliers · f(s_end) of each, shape (k,)."""
-        return np.asarray(self.rewards - self.starts @ start_multipliers + self.ends @ end_multipliers)
+        """Σ γ^j R − start_multipliers · f(s_first) + γ^length end_multipliers · f(s_end) of each, shape (k,)."""
+        at_start, at_end = self.starts @ start_multipliers, self.ends @ end_multipliers
+        return np.asarray(self.rewards - at_start + self.end_factor * at_end)
 
     def take(self, which: NDArray[np.int64]) -> WindowSet:
-        return WindowSet(self.rewards[which], self.starts[which], self.ends[which])
+        return replace(self, rewards=self.rewards[which], starts=self.starts[which], ends=self.ends[which])
 
     def joined(self, other: WindowSet) -> WindowSet:
         """These and others."""
-        return WindowSet(
-            np.concatenate([self.rewards, other.rewards]),
-            np.concatenate([self.starts, other.starts]),
-            np.concatenate([self.ends, other.ends]),
+        return replace(
+            self,
+            rewards=np.concatenate([self.rewards, other.rewards]),
+            starts=np.concatenate([self.starts, other.starts]),
+            ends=np.concatenate([self.ends, other.ends]),
         )
 
 
@@ -138,6 +159,7 @@ def window_subproblems(
     Both ends of a repeated window have the same multipliers, with hinges where the plan is in the middle of its steps.
     States without bounds have none.
     """
+    assert spans[-1].count == 1 or problem.final_reward is None, "the final reward belongs to the last window alone"
     hinges = np.array([plan.states[0], *(plan.states[span.end] for span in spans)])
     for i, span in enumerate(spans):
         if span.count > 1:
@@ -148,6 +170,7 @@ def window_subproblems(
 
 
 def window_rewards(trajectory: Trajectory, span: Span) -> Array:
-    """Σ R of each window of a span along a plan, shape (count,)."""
-    rewards = trajectory.rewards[span.first : span.end]
-    return np.asarray(rewards.reshape(span.count, span.length).sum(axis=1))
+    """Σ γ^j R of each window of a span along a plan, shape (count,); with the final reward if it is the last one."""
+    rewards = trajectory.rewards[span.first : span.end].reshape(span.count, span.length)
+    final = trajectory.final_reward if span.end == trajectory.horizon else 0.0
+    return present_value(rewards, final, trajectory.discount)

@@ -12,6 +12,9 @@ from reluplan.errors import InfeasibleError
 from reluplan.proofs.lagrangian.iterate import DualAscent, Iterate
 from reluplan.tightening.obbt_lp import tighten_by_reward_cutoff
 
+SMALLEST_FACTOR = 1e-9
+"""A window whose rewards count less than this says nothing about the plan: dividing by it leaves rounding alone."""
+
 
 def tighten_boxes(ascent: DualAscent, iterate: Iterate) -> Iterate:
     """If the gap has fallen enough since the last time; the horizon is cut anew where many units became stable."""
@@ -32,21 +35,25 @@ def tighten_boxes(ascent: DualAscent, iterate: Iterate) -> Iterate:
 
 
 def _tighten(ascent: DualAscent, iterate: Iterate) -> None:
-    """A plan better than ours has Σ R − λ_start · f(s_first) + λ_end · f(s_end) >= D_i − (total − reward) in each
-    window of span i: the others reach at most their D. With this cutoff LPs tighten the boxes."""
+    """A plan better than ours earns at least D_i − (total − reward) / γ^t in each window of span i, t its first step:
+    the others reach at most their D. With the smallest of these cutoffs, the last window's, LPs tighten the boxes."""
     evaluation, state = iterate.evaluation, ascent.state
     if not math.isfinite(evaluation.total):
         return
     slack = evaluation.total - ascent.reward
-    tasks = []
+    tasks, asked = [], []
     for i, subproblem in enumerate(iterate.decomposition.subproblems):
+        if subproblem.smallest_factor < SMALLEST_FACTOR:
+            continue
         model = subproblem.model(evaluation.multipliers[i], evaluation.multipliers[i + 1])
-        cutoff = evaluation.windows[i].bound - slack
+        cutoff = evaluation.windows[i].bound - slack / subproblem.smallest_factor
         boxes = require_claim(subproblem.bounds, BetterPlanBounds)
         tasks.append((subproblem.plan_model, model, cutoff, boxes, ascent.deadline))
+        asked.append(iterate.spans[i])
     answers = state.pool.call_all(tighten_by_reward_cutoff, tasks, ascent.deadline)
     for answer in answers:
         if isinstance(answer, InfeasibleError):
             raise answer
-    found = {i: answer for i, answer in enumerate(answers) if isinstance(answer, BetterPlanBounds)}
-    state.tighten([iterate.spans[i] for i in found], list(found.values()))
+    pairs = zip(asked, answers, strict=True)
+    found = [(span, answer) for span, answer in pairs if isinstance(answer, BetterPlanBounds)]
+    state.tighten([span for span, _ in found], [answer for _, answer in found])
