@@ -189,6 +189,9 @@ GRAPHS = {
     ),
     "matmul with a vector": Graph([node("MatMul", "x w")], {"w": B4}),
     "matmul of rank 4": Graph([node("MatMul", "x w")], {"w": A43}, {"x": (1, 1, 1, 4)}),
+    "matmul with a stack": Graph([node("MatMul", "x w")], {"w": RNG.normal(size=(5, 2, 4, 3))}, {"x": (1, 2, 1, 4)}),
+    "matmul of a stack from the left": Graph([node("MatMul", "w x")], {"w": A34}, {"x": (1, 2, 4, 2)}),
+    "matmul of a stack and a vector": Graph([node("MatMul", "w x")], {"w": RNG.normal(size=(2, 3, 4))}, {"x": (4,)}),
     "add": Graph([node("Add", "x b")], {"b": B4}),
     "add scalar first": Graph([node("Add", "b x")], {"b": np.array(1.5)}),
     "add expression and constant of higher rank": Graph(
@@ -477,13 +480,9 @@ BAD_GRAPHS = {
         r"\(Add\) .* broadcast together \(inputs of shape \(1, 4\), \(3,\)\)",
     ),
     "shapes of matmul": (Graph([node("MatMul", "x w")], {"w": A34}), r"\(MatMul\) .* do not fit"),
-    "rank of matmul": (
-        Graph([node("MatMul", "x w")], {"w": A43[np.newaxis]}),
+    "stacks of matmul": (
+        Graph([node("MatMul", "x w")], {"w": RNG.normal(size=(3, 4, 2))}, {"x": (1, 2, 1, 4)}),
         r"\(MatMul\) .* do not fit",
-    ),
-    "rank from the left": (
-        Graph([node("MatMul", "w x")], {"w": A34}, {"x": (1, 4, 1)}),
-        r"\(MatMul\) .* rank above 2",
     ),
     "rank of gemm": (Graph([node("Gemm", "x w")], {"w": A43}, {"x": (4,)}), r"\(Gemm\) .* rank 2"),
     "bias of gemm": (

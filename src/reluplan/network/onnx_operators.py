@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from reluplan.network.affine import Affine, batch_normalised, require_size, with_same_columns
+from reluplan.network.affine import Affine, batch_normalised, concatenated
 from reluplan.registry import Registry
 
 FLOAT_TYPES = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
@@ -98,19 +98,13 @@ def _scaled(tensor: Affine, factor: float) -> Affine:
 
 
 def _div(call: Call) -> Affine:
-    if all(np.issubdtype(argument.terms.dtype, np.integer) for argument in call.given):
+    if all(argument.is_integer for argument in call.given):
         raise ValueError("integer division is not supported")
     return call[0] / call[1]
 
 
 def _concat(call: Call) -> Affine:
-    tensors = with_same_columns(call.given)
-    axis = tensors[0].axis(call.attribute("axis", 1))
-    require_size(0, (sum(tensor.terms.size for tensor in tensors),))
-    try:
-        return Affine(np.concatenate([tensor.terms for tensor in tensors], axis))
-    except ValueError:
-        raise ValueError(f"the shapes do not fit a concatenation along axis {axis - 1}") from None
+    return concatenated(call.given, call.attribute("axis", 1))
 
 
 def _flatten(call: Call) -> Affine:
@@ -131,7 +125,8 @@ def _squeeze(call: Call) -> Affine:
     axes = call.integers("axes", 1)
     if axes is None:
         return call[0].reshaped([size for size in call[0].shape if size != 1])
-    return Affine(np.squeeze(call[0].terms, tuple(call[0].axis(axis) for axis in axes)))
+    positions = tuple(call[0].axis(axis) for axis in axes)
+    return call[0].rearranged(lambda entries: np.squeeze(entries, positions))
 
 
 def _unsqueeze(call: Call) -> Affine:
@@ -139,7 +134,7 @@ def _unsqueeze(call: Call) -> Affine:
     rank = len(call[0].shape) + len(axes)
     if not all(-rank <= axis < rank for axis in axes):
         raise ValueError(f"an axis of {axes} does not exist in a result of rank {rank}")
-    return Affine(np.expand_dims(call[0].terms, tuple(1 + axis % rank for axis in axes)))
+    return call[0].rearranged(lambda entries: np.expand_dims(entries, tuple(axis % rank for axis in axes)))
 
 
 def _transpose(call: Call) -> Affine:
@@ -156,7 +151,7 @@ def _slice(call: Call) -> Affine:
     tensor = call[0]
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         position = tensor.axis(axis)
-        tensor = _taken(tensor, position, _slice_range(tensor.terms.shape[position], start, end, step))
+        tensor = _taken(tensor, position, _slice_range(tensor.shape[position], start, end, step))
     return tensor
 
 
@@ -168,7 +163,7 @@ def _slice_range(size: int, start: int, end: int, step: int) -> range:
 
 
 def _taken(tensor: Affine, position: int, entries: range) -> Affine:
-    return Affine(np.take(tensor.terms, np.array(entries, dtype=np.intp), position))
+    return tensor.rearranged(lambda values: np.take(values, np.array(entries, dtype=np.intp), position))
 
 
 def _gather(call: Call) -> Affine:
@@ -176,18 +171,18 @@ def _gather(call: Call) -> Affine:
     if not np.issubdtype(indices.dtype, np.integer):
         raise ValueError("its indices must be integers")
     axis = call[0].axis(call.attribute("axis", 0))
-    size = call[0].terms.shape[axis]
+    size = call[0].shape[axis]
     outside = indices[(indices < -size) | (indices >= size)]
     if outside.size:
         raise ValueError(f"there is no index {outside.flat[0]} on an axis of {size} entries")
-    require_size(0, (call[0].terms.size // max(1, size), indices.size))
-    return Affine(np.take(call[0].terms, indices, axis))
+    entries = call[0].size // max(1, size) * indices.size
+    return call[0].rearranged(lambda values: np.take(values, indices, axis), entries)
 
 
 def _split(call: Call) -> list[Affine]:
     axis = call[0].axis(call.attribute("axis", 0))
     parts = len(call.node.output)
-    size = call[0].terms.shape[axis]
+    size = call[0].shape[axis]
     sizes = call.integers("split", 1)
     if sizes is None:
         largest = -(-size // parts)  # equal parts; only the last may be smaller

@@ -14,13 +14,13 @@ import onnx
 from onnx import TensorProto
 
 from reluplan.errors import InputError
-from reluplan.network.affine import LARGEST_TENSOR, Affine, NetworkBuilder
+from reluplan.network.affine import Affine, require_held
+from reluplan.network.builder import NetworkBuilder
 from reluplan.network.onnx_operators import FLOAT_TYPES, OPERATORS, Call, tensor_constant
 from reluplan.network.relu_network import ReluNetwork
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 OLDEST_OPSET = 7  # before it, operators broadcast by other rules
-LARGEST_HELD = 4 * LARGEST_TENSOR  # numbers in all tensors that are needed at one time
 
 
 def read_onnx(path: Path) -> ReluNetwork:
@@ -106,21 +106,15 @@ def _network(graph: onnx.GraphProto) -> ReluNetwork:
     builder = NetworkBuilder(input_count)
     last_use = {name: position for position, node in enumerate(graph.node) for name in node.input}
     last_use[graph.output[0].name] = len(graph.node)
-    held = sum(tensor.terms.size for tensor in values.values())
+    held = sum(tensor.number_count for tensor in values.values())
     for position, node in enumerate(graph.node):
         _evaluate(node, _name(node, position), values, builder)
-        held += sum(values[name].terms.size for name in node.output if name in values)
+        held += sum(values[name].number_count for name in node.output if name in values)
         for name in {*node.input, *node.output}:
             if last_use.get(name, -1) <= position and name in values:  # what is not read again need not be held
-                held -= values.pop(name).terms.size
-        _check_held(held, _name(node, position))
+                held -= values.pop(name).number_count
+        require_held(held, f"at {_name(node, position)} the tensors that are still needed")
     return builder.finish(_lookup(values, graph.output[0].name))
-
-
-def _check_held(held: int, name: str) -> None:
-    """Many tensors that are large, each within its limit, are too large together."""
-    if held > LARGEST_HELD:
-        raise ValueError(f"at {name} the tensors that are still needed hold {held:,} numbers, above {LARGEST_HELD:,}")
 
 
 def _initializer(tensor: onnx.TensorProto) -> Affine:
@@ -155,7 +149,7 @@ def _evaluate(node: onnx.NodeProto, name: str, values: dict[str, Affine], builde
         with np.errstate(all="ignore"):  # an overflow shows up as infinity, and is reported as such
             result = builder.relu(call[0]) if node.op_type == "Relu" else OPERATORS[node.op_type](call)
         results = result if isinstance(result, list) else [result]
-        if not all(np.isfinite(tensor.terms).all() for tensor in results):
+        if not all(tensor.is_finite for tensor in results):
             raise ValueError("it gives a weight that is NaN or infinite")
     except (ValueError, IndexError, TypeError, OverflowError) as error:  # attributes of any type stand in a file
         shapes = ", ".join(str(argument.shape) for argument in call.given)
