@@ -1,4 +1,4 @@
-"""Who reads the networks that reluplan writes: each installed reader on a sequential and on a densely connected network.
+"""Who reads the networks that reluplan writes: each installed reader on a sequential and on a dense network.
 
     python benchmarks/onnx_readers.py
 
@@ -106,6 +106,7 @@ def outcome(reader: Reader, network: ReluNetwork) -> str:
 
 
 def main() -> None:
+    """One line per reader and network."""
     networks = {"sequential": sequential([3, 8, 6, 2], 0), "dense": dense([3, 8, 6, 2], 0)}
     for package, reader in READERS.items():
         try:

@@ -517,6 +517,14 @@ BAD_GRAPHS = {
         Graph([node("BatchNormalization", "x s o m v")], {**STATISTICS, "v": -np.ones(4)}),
         r"\(BatchNormalization\) .* NaN or infinite",
     ),
+    "choice that jumps": (
+        Graph([node("Less", "x b", "c"), node("Where", "c x z")], {"b": np.ones(4), "z": np.zeros(4)}),
+        r"\(Where\) .* jumps where the condition changes",
+    ),
+    "condition as a number": (
+        Graph([node("Less", "x b", "c"), node("Cast", "c", to=TensorProto.DOUBLE)], {"b": np.ones(4)}),
+        r"\(Cast\) .* condition on the inputs, which jumps; .*distil",
+    ),
     "product": (Graph([node("Mul", "x x")]), r"\(Mul\) .* multiplies two tensors"),
     "matrix product": (
         Graph([node("Transpose", "x", "t"), node("MatMul", "x t")]),

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from reluplan.network.affine import Affine, aligned, concatenated, require_held, require_size
+from reluplan.network.choice import Comparison, slope_of_choice
 from reluplan.network.relu_network import Layer, ReluNetwork
 
 
@@ -104,6 +105,12 @@ class NetworkBuilder:
         if tensor.is_constant:
             return Affine.constant(np.abs(tensor.base))
         return self._bends(tensor) * Affine.constant(2.0) - tensor
+
+    def choose(self, condition: Comparison, first: Affine, second: Affine) -> Affine:
+        """a where d > 0, else b, if a - b = k d, so that it does not jump: b + k max(0, d)."""
+        d, a, b = aligned(condition.difference, first, second)
+        slopes = slope_of_choice(d, a - b)
+        return b + self._bends(d, slopes != 0.0) * Affine.constant(slopes)
 
     def hard_sigmoid(self, tensor: Affine, alpha: float, beta: float) -> Affine:
         """min(max(alpha x + beta, 0), 1)."""

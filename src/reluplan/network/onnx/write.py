@@ -23,8 +23,8 @@ def write_onnx(network: ReluNetwork, path: Path) -> None:
     """A file with the input "inputs" (batch, n) and the output "outputs" (batch, m).
 
     Each layer is one Gemm, on the Concat of those earlier blocks that it gives any weight; a sequential network is a
-    plain chain Gemm, Relu, ..., Gemm, which readers of sequential networks take (OMLT, gurobi-machinelearning). The same
-    network always gives the same bytes. The file appears in one step, so that nobody reads half of it.
+    plain chain Gemm, Relu, ..., Gemm, as readers of sequential networks ask for (OMLT, gurobi-machinelearning). The
+    same network always gives the same bytes. The file appears in one step, so that nobody reads half of it.
     """
     if not network.input_count or not network.output_count:
         raise InputError(f"{path}: a network without inputs or without outputs cannot be written")
