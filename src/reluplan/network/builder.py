@@ -158,8 +158,7 @@ class NetworkBuilder:
 
 def _row_keys(tensor: Affine, places: NDArray[np.intp]) -> list[bytes]:
     """For each of these entries a digest of its coefficients and its constant: equal for equal entries."""
-    rows: Any = tensor.rows
-    rows.sort_indices()
+    rows: Any = tensor.rows if tensor.rows.has_sorted_indices else tensor.rows.sorted_indices()
     base = tensor.base.ravel().astype(np.float64) + 0.0
     keys = []
     for place in places.tolist():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,7 +16,12 @@ from reluplan.network.relu_network import Array, Layer, ReluNetwork
 
 OPSET = 17  # Gemm, Relu and Concat in double precision, for every onnxruntime since 1.12
 IR_VERSION = 8  # the file format of that operator set
-GEMM = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 1}  # ONNX's defaults too: OMLT does not know them
+GEMM: dict[str, Any] = {
+    "alpha": 1.0,
+    "beta": 1.0,
+    "transA": 0,
+    "transB": 1,
+}  # ONNX's defaults too: OMLT does not know them
 LARGEST_FILE = 2**31 - 1  # bytes, the limit of protobuf
 
 
