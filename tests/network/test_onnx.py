@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tracemalloc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -651,6 +653,49 @@ def test_sparse_weights_are_refused(tmp_path: Path) -> None:
     model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [4]))
     (tmp_path / "a.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(InputError, match="sparse weights"):
+        read_onnx(tmp_path / "a.onnx")
+
+
+def sparse_file(path: Path, size: int) -> None:
+    """A file of that size that takes no room on the disk."""
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    sparse_file(tmp_path / "a.onnx", 600 * 10**6)
+    tracemalloc.start()
+    with pytest.raises(InputError, match=r"the network has 600 MB; at most 500 MB are read"):
+        read_onnx(tmp_path / "a.onnx")
+    assert tracemalloc.get_traced_memory()[1] < 10**6
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("length", ["600000000", "", "300000000"])
+def test_external_weights_that_are_too_large_are_not_read(length: str, tmp_path: Path) -> None:
+    """Also where two tensors share a file, and where the length is left out."""
+    tensors = []
+    for name in ("w", "v"):
+        tensor = onnx.TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[4, 3], data_location=1)
+        details = {"location": "weights.bin", **({"length": length} if length else {})}
+        for key, value in details.items():
+            tensor.external_data.add(key=key, value=value)
+        tensors.append(tensor)
+    model = Graph([node("Gemm", "x w")]).model()
+    model.graph.initializer.extend(tensors)
+    (tmp_path / "a.onnx").write_bytes(model.SerializeToString())
+    sparse_file(tmp_path / "weights.bin", 600 * 10**6)
+    tracemalloc.start()
+    with pytest.raises(InputError, match=r"at most 500 MB are read"):
+        read_onnx(tmp_path / "a.onnx")
+    assert tracemalloc.get_traced_memory()[1] < 10**6
+    tracemalloc.stop()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.onnx")
+    with pytest.raises(InputError, match="not a regular file"):
         read_onnx(tmp_path / "a.onnx")
 
 

@@ -199,10 +199,10 @@ class Affine:
         return _product_of_stacks(self, other)
 
 
-def require_size(count: int) -> None:
+def require_size(count: int, what: str = "its result") -> None:
     """ValueError if a tensor would hold more numbers than the limit."""
     if count > LARGEST_TENSOR:
-        raise ValueError(f"its result would be too large: {count:,} numbers; at most {LARGEST_TENSOR:,} are held")
+        raise ValueError(f"{what} would be too large: {count:,} numbers; at most {LARGEST_TENSOR:,} are held")
 
 
 def require_held(count: int, what: str) -> None:
