@@ -26,7 +26,7 @@ from command_line import Command, exit_code
 from reluplan.data import Transitions, read_transitions, write_transitions
 from reluplan.data.columns import find_columns
 from reluplan.data.names import plain_name
-from reluplan.network import affine, onnx_read
+from reluplan.network import affine
 from reluplan.network.affine import LARGEST_TENSOR
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.problem.csv_names import escaped, unescaped
@@ -269,9 +269,10 @@ def broadcast_bomb() -> onnx.ModelProto:
 def many_large() -> onnx.ModelProto:
     """Tensors that are all needed at the end, each within its limit: together they are not."""
     count, width = 40, 1000
-    nodes = [node("Add", "x c", f"t{i}") for i in range(count)]
+    nodes = [node("MatMul", "x w", "m"), *(node("Add", f"m c{i}", f"t{i}") for i in range(count))]
     nodes.append(node("Sum", " ".join(f"t{i}" for i in range(count))))
-    return proto(nodes, {"c": np.ones((1, width))}, width)
+    constants = {f"c{i}": np.array(float(i)) for i in range(count)}
+    return proto(nodes, {"w": np.ones((width, width)), **constants}, width)
 
 
 def declared_size(dims: list[int]) -> onnx.ModelProto:
@@ -330,7 +331,7 @@ NETWORKS: dict[str, tuple[Callable[[], onnx.ModelProto] | bytes, str]] = {
     "weights at an absolute path": (lambda: external("/etc/passwd"), "same folder"),
     "weights nowhere": (lambda: external("nowhere.bin"), "same folder"),
     "weights of NaN": (lambda: linear([[np.nan], [1.0]]), "'w'"),
-    "weights of infinity": (lambda: linear([[np.inf], [1.0]]), "'w'"),
+    "weights of infinity": (lambda: linear([[np.inf], [1.0]]), "NaN or infinite"),
     "a bias of NaN": (lambda: linear([[1.0], [1.0]], [np.nan]), "'b'"),
     "weights of 1e308": (lambda: linear([[1e308], [1e308]]), "must stay below 1e+15"),
     "weights of 1e15": (lambda: linear([[1e15], [1.0]]), "must stay below 1e+15"),
@@ -369,7 +370,7 @@ def test_networks(case: str, refused: Run, tmp_path: Path, monkeypatch: pytest.M
     """Also: no more memory than the limits allow, whatever the file asks for; limits of some megabytes show it."""
     largest, held = 2**20, 2**22
     monkeypatch.setattr(affine, "LARGEST_TENSOR", largest)
-    monkeypatch.setattr(onnx_read, "LARGEST_HELD", held)
+    monkeypatch.setattr(affine, "LARGEST_HELD", held)
     (tmp_path / "secret").write_bytes(struct.pack("<2d", 1.0, 2.0))
     folder = tmp_path / "folder"
     folder.mkdir()

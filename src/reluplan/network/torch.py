@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reluplan.errors import InputError, MissingExtraError
-from reluplan.network.affine import Affine, NetworkBuilder, batch_normalised
+from reluplan.network.affine import Affine, batch_normalised
+from reluplan.network.builder import NetworkBuilder
 from reluplan.network.relu_network import ReluNetwork
 
 if TYPE_CHECKING:
@@ -116,5 +117,5 @@ def _constant(tensor: Tensor) -> Affine:
 
 
 def _check_finite(tensor: Affine) -> None:
-    if not np.isfinite(tensor.terms).all():
+    if not tensor.is_finite:
         raise ValueError("it gives a weight that is NaN or infinite")
