@@ -34,7 +34,7 @@ QUICK = TrainingSettings(
 class Plant:
     """What is done to the system: x' = x + v/10, v' = v + (force + u − sin x − v/5)/10."""
 
-    force: Callable[[Array, int, Array], float] = lambda row, step, hidden: 0.0
+    force: Callable[[Array, int, float], float] = lambda row, step, hidden: 0.0
     noise: float = 0.0
     sensor: float = 0.0
     crash: float = 0.0

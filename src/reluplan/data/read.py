@@ -49,7 +49,7 @@ def read_transitions(
         raise InputError("no data file is given")
     tables = [_open(path) for path in files]
     present = [columns_present(table.path, table.columns, state_names, action_names, optional) for table in tables]
-    missing = set(optional) - set.intersection(*present)
+    missing = {name for name in optional if not all(name in names for names in present)}
     states = [name for name in state_names if name not in missing]
     actions = [name for name in action_names if name not in missing]
     sources = [_Source(table, find_columns(table.path, table.columns, states, actions)) for table in tables]
@@ -147,7 +147,7 @@ class _Source:
             return found, np.arange(len(found))
 
         def read(name: str) -> Array:
-            return self.table.numbers([self._others[name]])[rows, 0]
+            return np.asarray(self.table.numbers([self._others[name]])[rows, 0])
 
         hits = leaving_out.hits(found, str(self.table.path), list(self._others), read)
         kept = np.flatnonzero(~np.any(list(hits.values()), axis=0))

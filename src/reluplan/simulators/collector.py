@@ -92,8 +92,10 @@ class Collector:
         )
         rows = list(self._roll(state, fractions, rng))
         widths = (len(state), len(self._box.lower), len(state))
-        tables = [np.array([row[i] for row in rows]).reshape(len(rows), width) for i, width in enumerate(widths)]
-        return Episode(*tables, rewards=np.array([row[3] for row in rows]))
+        states, actions, after = (
+            np.array([row[i] for row in rows]).reshape(len(rows), width) for i, width in enumerate(widths)
+        )
+        return Episode(states, actions, after, np.array([row[3] for row in rows]))
 
     def _roll(self, state: Array, fractions: Array, rng: np.random.Generator) -> Iterator[Step]:
         """(s, a, s', reward) until the episode is over; a step into numbers that are not finite does not count."""
