@@ -64,8 +64,10 @@ def kinked(state: Array, action: Array) -> Array:
 # Whole searches
 
 
-def test_a_linear_system_needs_neither_relus_nor_training() -> None:
-    result = train(episodes(car), *NAMES, QUICK, variables=BOUNDS)
+@pytest.mark.parametrize("negligible", [1e-6, 1e-12])
+def test_a_linear_system_needs_neither_relus_nor_training(negligible: float) -> None:
+    chosen = replace(QUICK, searching=SearchSettings(largest=(12,), negligible=negligible))
+    result = train(episodes(car), *NAMES, chosen, variables=BOUNDS)
     report = result.report
     assert (result.network.relu_count, report.unstable_relus, report.nonzero_weights) == (0, 0, 4)
     assert all(state.r2_change is not None and state.r2_change > 1.0 - 1e-12 for state in report.states)

@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     from reluplan.problem.problem import Variable
 
 
+ROUNDING = 1e-12
+"""Share of the variance of the change that is left to rounding, however much accuracy is asked for."""
+
+
 class _SeveralNumbers(TyperCommand):
     """Lets `--hidden 32 32` stand for `--hidden 32 --hidden 32`, which the parser knows."""
 
@@ -238,7 +242,7 @@ def _settings(section: NetworkSection, accuracy: float | None, **given: Any) -> 
     if accuracy is not None:
         if not 0.0 <= accuracy <= 1.0:
             raise InputError(f"--accuracy {accuracy:g}: an R² that is good enough lies between 0 and 1")
-        given["searching"] = SearchSettings(negligible=1.0 - accuracy)
+        given["searching"] = SearchSettings(negligible=max(1.0 - accuracy, ROUNDING))
     return TrainingSettings(**{name: value for name, value in given.items() if value is not None})
 
 

@@ -47,22 +47,24 @@ def read_transitions(
     files = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
     if not files:
         raise InputError("no data file is given")
-    tables = [_open(path) for path in files]
+    tables = [open_table(path) for path in files]
     present = [columns_present(table.path, table.columns, state_names, action_names, optional) for table in tables]
     missing = {name for name in optional if not all(name in names for names in present)}
     states = [name for name in state_names if name not in missing]
     actions = [name for name in action_names if name not in missing]
     sources = [_Source(table, find_columns(table.path, table.columns, states, actions)) for table in tables]
+    for table in tables:
+        _require_rows(table)
     _require_same_columns(sources)
     wanted = _Wanted(tuple(states), tuple(actions), variables, leaving_out, extras)
     return concatenate([source.transitions(wanted) for source in sources])
 
 
-def _open(path: Path) -> Table:
-    table = open_table(path)
+def _require_rows(table: Table) -> None:
+    if table.row_count == 0:
+        raise InputError(f"{table.path}: has a header but no rows")
     if table.row_count == 1:
-        raise InputError(f"{path}: has a single row, too few to learn from")
-    return table
+        raise InputError(f"{table.path}: has a single row, too few to learn from")
 
 
 def _require_same_columns(sources: Sequence[_Source]) -> None:
@@ -101,8 +103,6 @@ class _Source:
     def transitions(self, wanted: _Wanted) -> Transitions:
         """All steps of the file that are not left out, checked."""
         places = self.places
-        if self.table.row_count == 0:
-            raise InputError(f"{self.table.path}: has a header but no rows")
         groups = (places.states, places.actions, places.next_states or (), _one(places.episode), _one(places.step))
         values = self.table.numbers([column for group in groups for column in group])  # in one pass over the file
         ends = np.cumsum([len(group) for group in groups])[:-1]
