@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from reluplan.problem.file import NetworkSection, VariableTable
 
 
-class _SeveralNumbers(TyperCommand):
+class SeveralNumbers(TyperCommand):
     """Lets `--hidden 32 32` stand for `--hidden 32 --hidden 32`, which the parser knows."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -69,7 +69,7 @@ def repeat_option(arguments: list[str], option: str) -> list[str]:
     return result
 
 
-@app.command(cls=_SeveralNumbers, epilog="Exit codes: 0 done (interrupted or not: see the report), 4 bad input.")
+@app.command(cls=SeveralNumbers, epilog="Exit codes: 0 done (interrupted or not: see the report), 4 bad input.")
 def train(
     data: DataArgument,
     problem: LearnedProblemOption,
@@ -99,8 +99,8 @@ def train(
     from reluplan.problem.file import read_variables
 
     table = read_variables(problem)
-    section = _network_section(table)
-    settings = _settings(
+    section = network_section(table)
+    settings = training_settings(
         section, hidden=hidden and tuple(hidden), dense=not sequential, predicts=predicts, epochs=epochs,
         patience=patience, batch_size=batch_size, learning_rate=learning_rate, weight_decay=weight_decay,
         polish=polish, prune=prune, sparsity=sparsity, stability=stability, seed=seed, threads=threads,
@@ -108,7 +108,7 @@ def train(
     network_file = out or section.file
     files = _Files(network_file, report or network_file.with_suffix(".json"), plot)
     files.check([problem, *data])
-    _check_problem(problem, section)
+    check_problem(problem, section)
     _train(_Task(problem, table, section, settings), data, clock, files, quiet, as_json)
     return 0
 
@@ -190,7 +190,8 @@ def _print(report: TrainingReport, files: _Files) -> None:
     print(f"files      {', '.join(map(str, files.all))}")
 
 
-def _network_section(table: VariableTable) -> NetworkSection:
+def network_section(table: VariableTable) -> NetworkSection:
+    """The section [network], which must be there."""
     if table.network is None:
         raise InputError(
             f"{table.source}: has no section [network], so there is nothing to learn; "
@@ -199,7 +200,7 @@ def _network_section(table: VariableTable) -> NetworkSection:
     return table.network
 
 
-def _settings(section: NetworkSection, **given: Any) -> TrainingSettings:
+def training_settings(section: NetworkSection, **given: Any) -> TrainingSettings:
     """The options that were given, the defaults for the others."""
     from reluplan.learning import TrainingSettings
 
@@ -207,7 +208,7 @@ def _settings(section: NetworkSection, **given: Any) -> TrainingSettings:
     return TrainingSettings(**{name: value for name, value in given.items() if value is not None})
 
 
-def _check_problem(problem: Path, section: NetworkSection) -> None:
+def check_problem(problem: Path, section: NetworkSection) -> None:
     """Complain before the work, not after it, about the rest of the problem file; a network of zeros stands in."""
     import numpy as np
 

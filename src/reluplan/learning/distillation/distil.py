@@ -1,0 +1,132 @@
+"""Distilling, top to bottom: samples, training, errors and where they are worst, rollouts, report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan import clock
+from reluplan.data.transitions import Transitions
+from reluplan.learning.distillation.names import Names
+from reluplan.learning.distillation.region import Region
+from reluplan.learning.distillation.report import DistilReport, DistilResult, OutputDistance
+from reluplan.learning.distillation.rollout import compare_rollouts
+from reluplan.learning.distillation.settings import DistilSettings
+from reluplan.learning.distillation.teacher import Teacher
+from reluplan.learning.distillation.worst_case import worst_points
+from reluplan.learning.report import CurvePoint
+from reluplan.learning.settings import Predicts, TrainingSettings
+from reluplan.learning.train import train
+from reluplan.network.relu_network import ReluNetwork
+from reluplan.problem.problem import Problem
+
+Array = NDArray[np.float64]
+
+
+def distil(
+    teacher: Teacher,
+    names: Names,
+    region: Region,
+    training: TrainingSettings,
+    settings: DistilSettings,
+    *,
+    as_problem: Callable[[ReluNetwork], Problem] | None = None,
+    deadline: float = math.inf,
+    on_progress: Callable[[CurvePoint], Any] | None = None,
+) -> DistilResult:
+    """A ReLU network that is like the teacher over a region of inputs: samples of it are learned as transitions are.
+
+    as_problem: the problem with a network in it, to compare rollouts. deadline: of clock.now; after it, or at Ctrl-C,
+    the best weights so far are the result, judged like any other.
+    """
+    began = clock.now()
+    rng = np.random.default_rng(training.seed)
+    points = region.draw(settings.samples, rng).values
+    data = sampled_transitions(names, points, teacher(points), training.predicts)
+    result = train(
+        data, names.inputs, names.outputs, training,
+        variables=region.variables, deadline=deadline, on_progress=on_progress,
+    )  # fmt: skip
+    until = max(deadline, clock.now() + settings.judging_seconds)
+    outputs = _distances(result.network, teacher, names, region, rng, settings, until)
+    learned = result.report
+    report = DistilReport(
+        teacher=str(teacher.path),
+        inputs=names.inputs,
+        region="box" if region.rows is None else "data",
+        outputs=outputs,
+        rollouts=()
+        if as_problem is None
+        else compare_rollouts(as_problem(result.network), teacher, names, training.predicts, region, rng, settings),
+        ending=learned.learning.ending,
+        relus=learned.relus,
+        unstable_relus=learned.unstable_relus,
+        weights=learned.weights,
+        nonzero_weights=learned.nonzero_weights,
+        seconds=clock.now() - began,
+        training=training,
+        settings=settings,
+        notes=(),
+        versions=learned.versions,
+        fingerprint=learned.fingerprint,
+    )
+    return DistilResult(result.network, report)
+
+
+def sampled_transitions(names: Names, points: Array, targets: Array, predicts: Predicts) -> Transitions:
+    """Samples as transitions, each an episode of its own; a state that is no input counts as zero.
+
+    points (N, inputs), targets (N, outputs): what the network is to make of them.
+    """
+    states = tuple(dict.fromkeys(name for name in (*names.inputs, *names.outputs) if name in names.states))
+    actions = tuple(name for name in names.inputs if name not in names.states)
+    columns = dict(zip(names.inputs, points.T, strict=True))
+    nothing = np.zeros((len(points), 0))
+    before = np.column_stack([columns.get(name, np.zeros(len(points))) for name in states])
+    after = before.copy()
+    places = [states.index(name) for name in names.outputs]
+    after[:, places] = targets + before[:, places] if predicts == "delta" else targets
+    acted = np.column_stack([nothing, *(columns[name] for name in actions)])
+    episode = np.arange(len(points))
+    return Transitions(states, actions, episode, np.zeros_like(episode), before, acted, after)
+
+
+def _distances(
+    network: ReluNetwork,
+    teacher: Teacher,
+    names: Names,
+    region: Region,
+    rng: np.random.Generator,
+    settings: DistilSettings,
+    deadline: float,
+) -> tuple[OutputDistance, ...]:
+    """Errors at points that it has never seen, and the worst that ascent finds from them, output by output."""
+
+    def error(points: Array) -> Array:
+        return np.asarray(network.forward(points) - teacher(points))
+
+    fresh = region.draw(settings.judging, rng)
+    taught = teacher(fresh.values)
+    sizes = np.abs(network.forward(fresh.values) - taught)
+    found = []
+    for output, name in enumerate(names.outputs):
+        worst, heights = worst_points(error, fresh, sizes[:, output], output, region, rng, settings.ascent, deadline)
+        point = worst.values[:1]
+        found.append(
+            OutputDistance(
+                name=name,
+                mean=float(sizes[:, output].mean()),
+                percentile_99=float(np.quantile(sizes[:, output], 0.99)),
+                sampled_worst=float(sizes[:, output].max()),
+                worst=float(heights[0]),
+                worst_at=dict(zip(names.inputs, point[0].tolist(), strict=True)),
+                teacher_there=float(teacher(point)[0, output]),
+                student_there=float(network.forward(point)[0, output]),
+                spread=float(taught[:, output].std()),
+            )
+        )
+    return tuple(found)
