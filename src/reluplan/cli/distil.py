@@ -194,10 +194,22 @@ def _learn(task: _Task, teacher: Teacher, region: Region, clock: Clock, view: An
 def _with_notes(result: DistilResult, task: _Task, files: _Files) -> DistilReport:
     """What is left for the user to do."""
     notes = list(result.report.notes)
+    if _is_relu_network(task.teacher):
+        notes.append(f"{task.teacher} can be planned with as it is: it is piecewise linear")
     if os.path.realpath(files.network) != os.path.realpath(task.section.file):
         name = os.path.relpath(files.network, task.problem.parent)
         notes.append(f'change network.file in {task.problem} to "{Path(name).as_posix()}" before planning')
     return replace(result.report, notes=tuple(notes))
+
+
+def _is_relu_network(path: Path) -> bool:
+    from reluplan.network.relu_network import ReluNetwork
+
+    try:
+        ReluNetwork.load(path)
+    except InputError:
+        return False
+    return True
 
 
 def _json(report: DistilReport, files: _Files) -> str:

@@ -28,14 +28,16 @@ class OutlookSettings:
     of learned systems, which had no part in it, it is right about 31: whatever it called likely came true, but most of
     what it left open did, too.
 
-    trial_seconds: what the runs had. largest_model: non-zeros; beyond it there is no trial. bytes_per_entry: of memory,
-    70 here and 160 in the solver's process; base_bytes: both processes without any model.
+    trial_seconds: what the runs had; most_integers: what the largest of them had. largest_model: non-zeros; beyond it
+    there is no trial. bytes_per_entry: of memory, 70 here and 160 in the solver's process; base_bytes: both processes
+    without any model.
     """
 
     small_gap: float = 0.1
     few_integers: int = 50
     few_states: int = 1
     trial_seconds: float = 2.0
+    most_integers: int = 3_070
     largest_model: int = 3_000_000
     bytes_per_entry: float = 230.0
     base_bytes: float = 1.4e8

@@ -23,12 +23,12 @@ def print_distilled(report: DistilReport, console: Console | None = None) -> Non
 
 
 def _facts(report: DistilReport) -> list[Line]:
-    judged = f"judged at {report.settings.judging:,} fresh ones"
+    judged = f"judged at {report.judged:,} fresh ones"
     weights = f"{report.nonzero_weights:,} of {report.weights:,} weights are not zero"
     return [
         ("teacher", report.teacher),
         ("training", f"{ENDINGS[report.ending]}, {report.seconds:.1f} s"),
-        ("samples", f"{report.settings.samples:,} {REGIONS[report.region]}; {judged}"),
+        ("samples", f"{report.samples:,} {REGIONS[report.region]}; {judged}"),
         ("network", f"{report.relus} ReLUs, {report.unstable_relus} of them undecided in the box; {weights}"),
     ]
 

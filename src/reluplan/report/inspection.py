@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.table import Table
 
-from reluplan.inspection.guess import Guess
+from reluplan.inspection.guess import Guess, Trial
 from reluplan.inspection.lipschitz import Lipschitz
 from reluplan.inspection.model_size import ModelSize
 from reluplan.inspection.network_size import LayerSize, NetworkSize
@@ -123,29 +123,27 @@ def _what_to_do(found: Inspection) -> Iterator[Line]:
 def _outlook(guess: Guess) -> str:
     """The guess, and what it rests on."""
     trial = guess.trial
+    known = guess.measured
     if trial is None:
-        tried = "open: the model is too large for a trial"
-    elif guess.outlook in ("proven", "infeasible"):
+        return "open: the model is too large for a trial, and nothing as large was measured"
+    if known is None:
         word = (
             "the plan was proven to be the best" if guess.outlook == "proven" else "it was proven that no plan exists"
         )
         return f"good: in a trial of {trial.seconds:.1f} s, {word}"
-    else:
-        gap = (
-            "had no plan yet"
-            if trial.reward is None
-            else f"had a gap of {trial.gap:.2g}"
-            if trial.gap is not None
-            else "had no bound yet"
-        )
-        tried = f"{guess.outlook}: a trial of {trial.seconds:.1f} s {gap}"
-    known = guess.measured
-    assert known is not None
-    text = (
-        f"{tried}; of problems that looked like this, {known.random_close} of {known.random_runs} random and "
-        f"{known.learned_close} of {known.learned_runs} learned ones came within 1 % in ten times that"
+    others = "" if known.gap is None else f", the others had a gap of {known.gap:.2g} (median)"
+    beyond = "; none of them had as many integers" if guess.is_beyond else ""
+    return (
+        f"{guess.outlook}: a trial of {trial.seconds:.1f} s {_ending(trial)}; of problems that looked like this, "
+        f"{known.random_close} of {known.random_runs} random and {known.learned_close} of {known.learned_runs} learned "
+        f"ones came within 1 % in ten times that{others}{beyond}"
     )
-    return text + (f", the others had a gap of {known.gap:.2g} (median)" if known.gap is not None else "")
+
+
+def _ending(trial: Trial) -> str:
+    if trial.reward is None:
+        return "found no plan yet"
+    return "has no bound yet" if trial.gap is None else f"leaves a gap of {trial.gap:.2g}"
 
 
 def layer_table(size: NetworkSize, most: int, is_narrow: bool = False) -> Table:

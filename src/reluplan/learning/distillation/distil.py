@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from reluplan import clock
 from reluplan.data.transitions import Transitions
 from reluplan.learning.distillation.names import Names
-from reluplan.learning.distillation.region import Region
+from reluplan.learning.distillation.region import Points, Region
 from reluplan.learning.distillation.report import DistilReport, DistilResult, OutputDistance
 from reluplan.learning.distillation.rollout import compare_rollouts
 from reluplan.learning.distillation.settings import DistilSettings
 from reluplan.learning.distillation.teacher import Teacher
-from reluplan.learning.distillation.worst_case import worst_points
+from reluplan.learning.distillation.worst_case import AscentSettings, worst_points
 from reluplan.learning.report import CurvePoint
 from reluplan.learning.settings import Predicts, TrainingSettings
 from reluplan.learning.train import train
@@ -25,6 +25,8 @@ from reluplan.network.relu_network import ReluNetwork
 from reluplan.problem.problem import Problem
 
 Array = NDArray[np.float64]
+SOME = 500
+"""Points that the teacher is asked about at a time."""
 
 
 def distil(
@@ -45,19 +47,22 @@ def distil(
     """
     began = clock.now()
     rng = np.random.default_rng(training.seed)
-    points = region.draw(settings.samples, rng).values
-    data = sampled_transitions(names, points, teacher(points), training.predicts)
+    points, targets = _taught(teacher, region.draw(settings.samples, rng), _share(deadline, settings.teaching_share))
+    data = sampled_transitions(names, points.values, targets, training.predicts)
     result = train(
         data, names.inputs, names.outputs, training,
         variables=region.variables, deadline=deadline, on_progress=on_progress,
     )  # fmt: skip
     until = max(deadline, clock.now() + settings.judging_seconds)
-    outputs = _distances(result.network, teacher, names, region, rng, settings, until)
+    judged, taught = _taught(teacher, region.draw(settings.judging, rng), _share(until, 0.5))
+    outputs = _distances(result.network, teacher, names, judged, taught, region, rng, settings.ascent, until)
     learned = result.report
     report = DistilReport(
         teacher=str(teacher.path),
         inputs=names.inputs,
         region="box" if region.rows is None else "data",
+        samples=len(points),
+        judged=len(judged),
         outputs=outputs,
         rollouts=()
         if as_problem is None
@@ -70,7 +75,7 @@ def distil(
         seconds=clock.now() - began,
         training=training,
         settings=settings,
-        notes=(),
+        notes=tuple(_notes(outputs, settings)),
         versions=learned.versions,
         fingerprint=learned.fingerprint,
     )
@@ -95,13 +100,41 @@ def sampled_transitions(names: Names, points: Array, targets: Array, predicts: P
     return Transitions(states, actions, episode, np.zeros_like(episode), before, acted, after)
 
 
+def _share(deadline: float, share: float) -> float:
+    """The moment when this share of the time that is left is used up."""
+    now = clock.now()
+    return now + share * max(0.0, deadline - now)
+
+
+def _taught(teacher: Teacher, points: Points, deadline: float) -> tuple[Points, Array]:
+    """The points with what the teacher says, as many as it has time for, SOME at least."""
+    parts: list[Array] = []
+    count = 0
+    while count < len(points) and (count < SOME or clock.now() <= deadline):
+        parts.append(teacher(points.values[count : count + SOME]))
+        count += len(parts[-1])
+    return points.select(np.arange(count)), np.concatenate(parts)
+
+
+def _notes(outputs: Sequence[OutputDistance], settings: DistilSettings) -> Iterator[str]:
+    """What the reader of the report must know."""
+    far = [output.name for output in outputs if output.percentile_99 > settings.far * max(output.spread, 1e-300)]
+    if far:
+        yield (
+            f"{', '.join(map(repr, far))}: one error in a hundred is above {settings.far:.0%} of the spread; take more "
+            "units (--hidden), more samples or narrower bounds"
+        )
+
+
 def _distances(
     network: ReluNetwork,
     teacher: Teacher,
     names: Names,
+    fresh: Points,
+    taught: Array,
     region: Region,
     rng: np.random.Generator,
-    settings: DistilSettings,
+    ascent: AscentSettings,
     deadline: float,
 ) -> tuple[OutputDistance, ...]:
     """Errors at points that it has never seen, and the worst that ascent finds from them, output by output."""
@@ -109,12 +142,10 @@ def _distances(
     def error(points: Array) -> Array:
         return np.asarray(network.forward(points) - teacher(points))
 
-    fresh = region.draw(settings.judging, rng)
-    taught = teacher(fresh.values)
     sizes = np.abs(network.forward(fresh.values) - taught)
     found = []
     for output, name in enumerate(names.outputs):
-        worst, heights = worst_points(error, fresh, sizes[:, output], output, region, rng, settings.ascent, deadline)
+        worst, heights = worst_points(error, fresh, sizes[:, output], output, region, rng, ascent, deadline)
         point = worst.values[:1]
         found.append(
             OutputDistance(

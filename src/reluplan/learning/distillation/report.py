@@ -41,12 +41,14 @@ class TrajectoryDistance:
 
 @dataclass(frozen=True)
 class DistilReport:
-    """How the student was made and how far it is from the teacher. region: "box" or "data". unstable_relus: as in a
-    training's report."""
+    """How the student was made and how far it is from the teacher. region: "box" or "data". samples:
+    points that it learned from; judged: points that it was judged at. unstable_relus: as in a training's report."""
 
     teacher: str
     inputs: tuple[str, ...]
     region: str
+    samples: int
+    judged: int
     outputs: tuple[OutputDistance, ...]
     rollouts: tuple[TrajectoryDistance, ...]
     ending: Ending

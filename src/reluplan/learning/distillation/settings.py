@@ -15,16 +15,19 @@ MOST_SAMPLES = 10_000_000
 class DistilSettings:
     """Everything that distilling depends on beside the training of the student.
 
-    samples: points to learn from. judging: points that the student is judged at and has never seen; ascent: how the
-    worst error is looked for from these, within judging_seconds if the time is up. perturbation: around rows of data,
-    in deviations of each column. rollouts: how many are compared; horizons: after how many steps.
+    samples: points to learn from, or as many as a slow teacher answers in teaching_share of the time. judging: points
+    that the student is judged at and has never seen; ascent: how the worst error is looked for from these, within
+    judging_seconds if the time is up. perturbation: around rows of data, in deviations of each column. rollouts: how
+    many are compared; horizons: after how many steps. far: an error of this share of the spread is pointed out.
     """
 
     samples: int = 20_000
+    teaching_share: float = 0.2
     judging: int = 20_000
     judging_seconds: float = 2.0
     perturbation: float = 0.1
     rollouts: int = 256
+    far: float = 0.1
     horizons: tuple[int, ...] = (1, 10, 50)
     ascent: AscentSettings = field(default_factory=AscentSettings)
 
