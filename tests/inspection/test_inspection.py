@@ -283,3 +283,19 @@ def test_a_model_too_large_to_try_is_left_open_with_advice() -> None:
     assert not found.guess.is_beyond
     assert any("--hidden 16" in advice for advice in found.advice)
     assert any("--stability" in advice for advice in found.advice)
+
+
+def test_a_variable_that_no_unit_reads_needs_no_bounds() -> None:
+    """Such as a position that integrates a speed: its bounds change no unit."""
+    network = ReluNetwork(
+        2,
+        (Layer(np.array([[0.0, 1.0], [0.0, -1.0]]), np.zeros(2)),),
+        Layer(np.array([[1.0, 0.0, 0.5, 0.5]]), np.zeros(1)),
+    )
+    found = inspect_problem(a_problem(network), settings=QUICK)
+    assert found.variables is not None
+    assert found.variables.unbounded == ("level",)
+    assert found.box is not None
+    assert (found.box.undecided, found.box.without_bounds, found.box.seen) == (2, 0, 2)
+    assert found.lipschitz.sampled == pytest.approx(1.5)
+    assert not any("give bounds" in advice for advice in found.advice)

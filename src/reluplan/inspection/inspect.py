@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
+from reluplan.bounds.boxes import HorizonBounds
 from reluplan.clock import Clock
 from reluplan.errors import InfeasibleError, InputError, NoPlanExistsError, OutOfTimeError
 from reluplan.inspection.advice import advise
@@ -47,7 +48,7 @@ def inspect_network(
     >>> net = ReluNetwork.sequential([[[1.0], [-1.0]], [[1.0, 1.0]]], [[0.0, 0.0], [0.0]])   # |x|
     >>> found = inspect_network(net, (np.array([-1.0]), np.array([2.0])))
     >>> found.box.undecided, round(found.lipschitz.proven, 6), found.lipschitz.sampled
-    (2, 2.0, 1.0)
+    (2, 1.0, 1.0)
     """
     timer = Clock(settings.seconds)
     size = network_size(network)
@@ -77,19 +78,12 @@ def inspect_problem(
     notes: list[str] = []
     dynamics = problem.dynamics
     box = _box(problem, timer.deadline(settings.box_share), settings, notes)
-    steps = None
-    is_infeasible = False
     deadline = timer.deadline(settings.steps_share)
-    try:
-        steps = bound_steps(problem, deadline, settings)
-    except NoPlanExistsError as error:
-        is_infeasible = True
-        notes.append(str(error))
-    except (InputError, OutOfTimeError) as error:
-        notes.append(str(error))
+    steps, is_infeasible = _steps(problem, deadline, settings, notes)
     is_late = clock.now() > deadline
     model = None if steps is None else model_size(problem, steps, settings, timer.deadline(0.5))
     lipschitz, relative = _lipschitz(dynamics, box, problem, timer.deadline(), settings)
+    outlook = guess(problem, model, settings.outlook) if model is not None and settings.with_trial else None
     found = Inspection(
         source=problem.source,
         kind="problem",
@@ -103,8 +97,8 @@ def inspect_problem(
         relative=relative,
         model=model,
         memory=None if model is None else model.bytes(settings.outlook.bytes_per_entry, settings.outlook.base_bytes),
-        guess=None if model is None or not settings.with_trial else guess(problem, model, settings.outlook),
-        is_proven_infeasible=is_infeasible,
+        guess=outlook,
+        is_proven_infeasible=is_infeasible or (outlook is not None and outlook.outlook == "infeasible"),
         advice=(),
         notes=tuple(notes),
         seconds=timer.elapsed,
@@ -120,6 +114,20 @@ def _box(problem: Problem, deadline: float, settings: InspectionSettings, notes:
     except InfeasibleError as error:
         notes.append(f"no state and action within the declared bounds satisfies the constraints ({error})")
         return bound_network_box(problem.dynamics, *problem.box(problem.input_variables), settings)
+
+
+def _steps(
+    problem: Problem, deadline: float, settings: InspectionSettings, notes: list[str]
+) -> tuple[HorizonBounds | None, bool]:
+    """Bounds of the steps, None with a note if there are none; and whether it is proven that there is no plan."""
+    try:
+        return bound_steps(problem, deadline, settings), False
+    except NoPlanExistsError as error:
+        notes.append(str(error))
+        return None, True
+    except (InputError, OutOfTimeError) as error:
+        notes.append(str(error))
+        return None, False
 
 
 def _lipschitz(

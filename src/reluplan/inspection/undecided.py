@@ -68,13 +68,28 @@ def bound_problem_box(problem: Problem, deadline: float, settings: InspectionSet
     LPs until the deadline; back-substitution unless it would take longer. Sides may be infinite. Raises InfeasibleError
     if no state and action satisfies the constraints.
     """
-    lower, upper = problem.box(problem.input_variables)
+    rows = input_constraints(problem)
+    lower, upper = _without_idle_sides(problem, rows)
     discrete = np.array([variable.is_discrete for variable in problem.input_variables], dtype=bool)
     last = last_moment(problem.dynamics, deadline, settings)
-    rows = input_constraints(problem)
     with np.errstate(invalid="ignore"):
         found = bound_step(problem.dynamics, lower, upper, rows, problem.layout.width, discrete, deadline, last)
     return _box_bounds(problem.dynamics, found, rows, settings)
+
+
+def _without_idle_sides(problem: Problem, rows: Sequence[Constraint]) -> tuple[Array, Array]:
+    """The declared box, with a point in place of infinite sides of variables that no unit and no row reads: they change
+    no unit and no derivative, but would keep back-substitution and samples from a finite box."""
+    lower, upper = problem.box(problem.input_variables)
+    count = len(lower)
+    read = np.zeros(count, dtype=bool)
+    for layer in problem.dynamics.hidden:
+        read |= (layer.weights[:, :count] != 0.0).any(axis=0)
+    for row in rows:
+        read |= row.function.support()[:count]
+    idle = ~read & ~(np.isfinite(lower) & np.isfinite(upper))
+    inside = np.clip(0.0, lower, upper)
+    return np.where(idle, inside, lower), np.where(idle, inside, upper)
 
 
 def bound_network_box(network: ReluNetwork, lower: Array, upper: Array, settings: InspectionSettings) -> BoxBounds:

@@ -131,7 +131,7 @@ def _outlook(guess: Guess) -> str:
             "the plan was proven to be the best" if guess.outlook == "proven" else "it was proven that no plan exists"
         )
         return f"good: in a trial of {trial.seconds:.1f} s, {word}"
-    others = "" if known.gap is None else f", the others had a gap of {known.gap:.2g} (median)"
+    others = "" if known.gap is None else f"; the others had a gap of {known.gap:.2g} (median)"
     beyond = "; none of them had as many integers" if guess.is_beyond else ""
     return (
         f"{guess.outlook}: a trial of {trial.seconds:.1f} s {_ending(trial)}; of problems that looked like this, "
