@@ -63,8 +63,8 @@ def main() -> None:
     say("1. Data: try all kinds of releases in the simulator, from levels all over their range")
     run("collect", DOMAIN, INSTANCE, "--exploration", "latin", "--episodes", "300", "--seed", "1",
         "--out", folder / "data.csv")  # fmt: skip
-    say("2. Learn a network that predicts the next levels")
-    run("train", folder / "data.csv", "--problem", problem, "--hidden", "24", "--epochs", "100", "--time-limit", "30")
+    say("2. Learn a network that predicts the next levels, as small as it can be")
+    run("train", folder / "data.csv", "--problem", problem, "--epochs", "100", "--time-limit", "40")
     say("3. Reward potentials: what the network's ReLUs can earn in a step (`plan --method potentials` uses them)")
     run("potentials", problem, "--horizon", HORIZON, "--intervals", "2", "--time-limit", "15",
         "--out", folder / "potentials.json")  # fmt: skip

@@ -20,6 +20,8 @@ from shared_data import ROOT
 from systems import DRAINING, DRAINING_RDDL, DRAINING_SYSTEM
 
 SIMULATION_KEYS = {
+    "stochastic",
+    "repeats",
     "ok", "horizon", "model_reward", "true_reward", "simulator_reward", "drift", "max_violation", "violations",
     "clipped_steps", "largest_clip", "ended_at",
 }  # fmt: skip

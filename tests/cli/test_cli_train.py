@@ -258,3 +258,63 @@ def test_help_lists_the_options() -> None:
     assert done.code == 0
     for option in ("--problem", "--hidden", "--predicts", "--stability", "--prune", "--time-limit", "--plot"):
         assert option in done.out
+
+
+def test_without_sizes_the_smallest_network_is_looked_for_and_the_search_is_told(
+    command: Command, problem: Path, data: Path, tmp_path: Path
+) -> None:
+    line = ("train", data, "--problem", problem, "--epochs", 10, "--polish", 60, "--accuracy", 0.999)
+    done = command(*line)
+    assert done.code == 0, done.err
+    report = report_of(tmp_path / "learned" / "network.json")
+    chosen = report["search"]["trials"][report["search"]["chosen"]]
+    assert chosen["relus"] == report["relus"] < 32
+    assert re.search(r"^linear +0 +0 ", done.out, re.MULTILINE)
+    assert re.search(r"^full +32 ", done.out, re.MULTILINE)
+    assert "chosen" in done.out
+    assert f"search     {report['relus']} ReLUs and {report['nonzero_weights']} weights are as good" in done.out
+    assert report["settings"]["searching"]["negligible"] == pytest.approx(1e-3)
+    plain = command(*line, "--no-search", "--json", "--epochs", 1)
+    assert json.loads(plain.out)["search"] is None
+    assert command(*line, "--accuracy", 2).code == 4
+
+
+def test_rows_are_left_out_by_conditions_and_counted(command: Command, problem: Path, data: Path) -> None:
+    line = ("train", data, "--problem", problem, *QUICK)
+    done = command(*line, "--drop-if", "upper > 8", "--drop-if", "lower' < 100 and pump > 1", "--json")
+    assert done.code == 0, done.err
+    found = cascade_data()
+    expected = {
+        "upper > 8": int((found.states[:, 0] > 8).sum()),
+        "lower' < 100 and pump > 1": int(((found.next_states[:, 1] < 100) & (found.actions[:, 0] > 1)).sum()),
+    }
+    record = json.loads(done.out)
+    assert record["dropped"] == expected
+    assert sum(record["rows"].values()) < len(found)
+    assert (
+        f"left out   {expected['upper > 8']} rows for which upper > 8" in command(*line, "--drop-if", "upper > 8").out
+    )
+    wrong = command(*line, "--drop-if", "uper > 8")
+    assert wrong.code == 4
+    assert "did you mean 'upper'" in wrong.err
+
+
+def test_what_the_network_neither_reads_nor_predicts_need_not_be_in_the_data(
+    command: Command, problem: Path, data: Path, tmp_path: Path
+) -> None:
+    clock = '[state."clock"]\ninitial = 0\n[action."lamp"]\nbounds = [0, 1]\n[transition]\nclock = "clock + 1"\n'
+    problem.write_text(CASCADE + clock)
+    assert command("train", data, "--problem", problem, *QUICK).code == 0
+    problem.write_text(CASCADE.replace('"pump", "upper"', '"pump", "clock", "upper"') + clock)
+    done = command("train", data, "--problem", problem, *QUICK)
+    assert done.code == 4
+    assert "the column 'clock' is missing" in done.err
+
+
+def test_a_fit_of_nothing_is_warned_about(command: Command, problem: Path, data: Path, tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).uniform(0.0, 10.0, (400, 3)).round(3)
+    lines = ["upper,lower,pump,upper',lower'", *(f"{a},{b},{a / 10},{c},{b}" for a, b, c in noise)]
+    data.write_text("\n".join(lines) + "\n")
+    done = command("train", data, "--problem", problem, *QUICK)
+    assert done.code == 0
+    assert re.search(r"warning +the network explains \d+% of the change of 'upper'", done.out)

@@ -200,3 +200,33 @@ def test_settings_decide_how_long_episodes_last(system: str) -> None:
     assert len(collect(f"{path}:calm", episodes=1, settings=short)) == 7
     assert len(collect(f"{path}:calm", episodes=3, exploration="latin")) == 30
     assert len(collect(f"{path}:calm", episodes=3, exploration="latin", settings=short)) == 6
+
+
+REWARDED = """
+STATES = {NAMES}
+ACTIONS = {"push": (0, 1)}
+INITIAL = {name: 0 for name in STATES}
+
+
+def paid(state, action):
+    return [state[0] + action[0]] * len(STATES), 3 * action[0]
+
+
+def unpaid(state, action):
+    return [state[0] + action[0]] * len(STATES)
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "column"), [("x", "reward"), ("Reward", "simulator_reward"), ("reward x simulator_reward", None)]
+)
+def test_the_simulators_reward_is_a_column_under_a_name_that_is_free(
+    tmp_path: Path, names: str, column: str | None
+) -> None:
+    table = dict.fromkeys(names.split(), (0, 100))
+    (tmp_path / "system.py").write_text(REWARDED.replace("{NAMES}", repr(table)))
+    found = collect(f"{tmp_path / 'system.py'}:paid", episodes=2, steps=3)
+    assert set(found.extras) == ({column} if column else set())
+    if column:
+        np.testing.assert_allclose(found.extras[column], 3.0 * found.actions[:, 0])
+    assert collect(f"{tmp_path / 'system.py'}:unpaid", episodes=1, steps=3).extras == {}

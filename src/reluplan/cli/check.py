@@ -16,6 +16,7 @@ from reluplan.cli.options import (
     PlanArgument,
     ProblemArgument,
     QuietOption,
+    RepeatOption,
     SimulatorSeedOption,
 )
 from reluplan.cli.shared import app, check_writable, print_outcome
@@ -24,7 +25,7 @@ from reluplan.errors import InputError
 if TYPE_CHECKING:
     from reluplan.problem.problem import Problem
     from reluplan.problem.rollout import Trajectory
-    from reluplan.simulators.validate import ValidationReport
+    from reluplan.simulators.repeats import RepeatedValidation
 
 
 @dataclass(frozen=True)
@@ -34,32 +35,36 @@ class _TrueSystem:
     simulator: str | None
     instance: str | None
     seed: int
+    repeat: int | None
     plot: Path | None
 
     def check(self) -> None:
         """Complain before the work about options that do not fit together and files that cannot be written."""
         from reluplan.report.figures import check_plot
 
-        if self.simulator is None and (self.instance is not None or self.plot is not None):
-            raise InputError("--instance and --plot go with --simulator")
+        options = (self.instance, self.repeat, self.plot)
+        if self.simulator is None and any(option is not None for option in options):
+            raise InputError("--instance, --repeat and --plot go with --simulator")
+        if self.repeat is not None and self.repeat < 1:
+            raise InputError(f"--repeat must be at least 1, got {self.repeat}")
         check_plot(self.plot)
         if self.plot is not None:
             check_writable(self.plot.parent)
 
-    def validate(self, problem: Problem, trajectory: Trajectory) -> ValidationReport | None:
+    def validate(self, problem: Problem, trajectory: Trajectory) -> RepeatedValidation | None:
         """The plan in the true system, None if there is none."""
         if self.simulator is None:
             return None
         from reluplan.report.simulation import plot_drift
         from reluplan.simulators.open import open_simulator
-        from reluplan.simulators.validate import validate
+        from reluplan.simulators.repeats import validate_repeatedly
 
         system = open_simulator(self.simulator, self.instance)
-        report = validate(problem, trajectory, system, self.seed)
+        found = validate_repeatedly(problem, trajectory, system, self.seed, self.repeat or 1)
         system.close()
         if self.plot is not None:
-            plot_drift(problem, report, self.plot)
-        return report
+            plot_drift(problem, found.first, self.plot)
+        return found
 
 
 @app.command(epilog="Exit codes: 0 the plan is valid and its files are right, 3 one of them is not, 4 bad input.")
@@ -70,6 +75,7 @@ def check(
     instance: CheckInstanceOption = None,
     horizon: HorizonOption = None,
     seed: SimulatorSeedOption = 0,
+    repeat: RepeatOption = None,
     plot: DriftPlotOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -80,11 +86,12 @@ def check(
     violation, horizon and gap of the result.json beside it, must be what is recomputed. The bound must not lie below
     the reward, but it is not proven again.
 
-    With --simulator, run it in the true system as well: what it earns there, how far the states drift, what it breaks.
+    With --simulator, run it in the true system as well: what it earns there, how far the states drift, what it breaks;
+    --repeat runs it again with other seeds, where the system is stochastic.
     """
     from reluplan.problem.problem import Problem
 
-    system = _TrueSystem(simulator, instance, seed, plot)
+    system = _TrueSystem(simulator, instance, seed, repeat, plot)
     system.check()
     loaded = replace(Problem.load(problem), tie_distance=0.0)  # a plan may be as close to a tie as exactness allows
     loaded = loaded if horizon is None else loaded.with_horizon(horizon)
@@ -119,11 +126,12 @@ def _recompute(problem: Problem, plan_file: Path) -> tuple[dict[str, Any], Traje
     return record, trajectory
 
 
-def _print(record: dict[str, Any], true: ValidationReport | None) -> None:
-    from reluplan.report.simulation import print_validation
+def _print(record: dict[str, Any], true: RepeatedValidation | None) -> None:
+    from reluplan.report.simulation import print_repeats, print_validation
     from reluplan.report.terminal import print_check, print_disagreements
 
     print_check(record)
     print_disagreements(record)
     if true is not None:
-        print_validation(true)
+        print_validation(true.first)
+        print_repeats(true)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reluplan.cli.options import (
+    AccuracyOption,
     DistilDataOption,
     DistilOutOption,
     EpochsOption,
@@ -23,6 +24,7 @@ from reluplan.cli.options import (
     QuietOption,
     ReportFileOption,
     SamplesOption,
+    SearchOption,
     SequentialOption,
     SparsityOption,
     StabilityOption,
@@ -52,6 +54,8 @@ def distil(
     teacher: TeacherOption,
     out: DistilOutOption = None,
     hidden: HiddenOption = None,
+    search: SearchOption = None,
+    accuracy: AccuracyOption = None,
     data: DistilDataOption = None,
     samples: SamplesOption = None,
     sequential: SequentialOption = False,
@@ -71,6 +75,7 @@ def distil(
 
     The teacher is any ONNX network (tanh, sigmoid, GELU, SiLU, softplus, ...) with the inputs and outputs of the
     problem. The student is like it over the declared bounds, or around data; how much, and where least, is told.
+    Without --hidden, it looks for the smallest network that is as good as one of 32 units.
     """
     clock = Clock(time_limit)
     from reluplan.problem.file import read_variables
@@ -78,8 +83,8 @@ def distil(
     table = read_variables(problem)
     section = network_section(table)
     training = training_settings(
-        section, hidden=hidden and tuple(hidden), dense=not sequential, predicts=None, epochs=epochs, polish=polish,
-        prune=prune, sparsity=sparsity, stability=stability, seed=seed, threads=threads,
+        section, accuracy, hidden=hidden and tuple(hidden), search=search, dense=not sequential, predicts=None,
+        epochs=epochs, polish=polish, prune=prune, sparsity=sparsity, stability=stability, seed=seed, threads=threads,
     )  # fmt: skip
     files = _Files.of(teacher, section, out, report)
     files.check([problem, teacher, *(data or [])])

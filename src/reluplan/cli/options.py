@@ -72,6 +72,9 @@ CheckInstanceOption = Annotated[
     str | None, typer.Option(help="Instance of the simulator's domain.", show_default=False)
 ]
 SimulatorSeedOption = Annotated[int, typer.Option(help="Random seed of the simulator.")]
+RepeatOption = Annotated[
+    int | None, typer.Option(help="Runs of a stochastic simulator, with seeds seed, seed + 1, ...; 1 by default.")
+]
 DriftPlotOption = Annotated[Path | None, typer.Option(help="Plot network against true system (.png, .svg, .pdf).")]
 
 # collect
@@ -148,7 +151,33 @@ LearnedProblemOption = Annotated[
 NetworkFileOption = Annotated[
     Path | None, typer.Option(help="network.onnx; by default the file that the problem names.", show_default=False)
 ]
-HiddenOption = Annotated[list[int] | None, typer.Option(metavar="N [N...]", help="Units of each hidden layer.")]
+HiddenOption = Annotated[
+    list[int] | None,
+    typer.Option(
+        metavar="N [N...]",
+        help="Units of each hidden layer: exactly these, unless --search; by default as few as are as good as 32.",
+        show_default=False,
+    ),
+]
+SearchOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--search/--no-search",
+        help="Look for the smallest and sparsest network that is as good; by default if no sizes are given.",
+        show_default=False,
+    ),
+]
+AccuracyOption = Annotated[
+    float | None,
+    typer.Option(help="R² of the change that needs no more units; 0.999999 by default.", show_default=False),
+]
+DropIfOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--drop-if", metavar="CONDITION", show_default=False,
+        help="Leave out rows for which it holds, such as \"abs(x' - x) > 5 or crashed == 1\"; repeatable.",
+    ),
+]  # fmt: skip
 SequentialOption = Annotated[
     bool, typer.Option("--sequential", help="Layers read the previous layer only, not the inputs and all before.")
 ]

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from typer.core import TyperCommand
 
 from reluplan.cli.options import (
+    AccuracyOption,
     BatchSizeOption,
     DataArgument,
+    DropIfOption,
     EpochsOption,
     HiddenOption,
     JsonOption,
@@ -27,6 +29,7 @@ from reluplan.cli.options import (
     PruneOption,
     QuietOption,
     ReportFileOption,
+    SearchOption,
     SequentialOption,
     SparsityOption,
     StabilityOption,
@@ -41,9 +44,10 @@ from reluplan.errors import InputError
 from reluplan.interrupts import handling_signals
 
 if TYPE_CHECKING:
-    from reluplan.data import Transitions
+    from reluplan.data import RowFilter, Transitions
     from reluplan.learning import TrainingReport, TrainingResult, TrainingSettings
     from reluplan.problem.file import NetworkSection, VariableTable
+    from reluplan.problem.problem import Variable
 
 
 class SeveralNumbers(TyperCommand):
@@ -75,6 +79,9 @@ def train(
     problem: LearnedProblemOption,
     out: NetworkFileOption = None,
     hidden: HiddenOption = None,
+    search: SearchOption = None,
+    accuracy: AccuracyOption = None,
+    drop_if: DropIfOption = None,
     sequential: SequentialOption = False,
     predicts: PredictsOption = None,
     epochs: EpochsOption = None,
@@ -94,22 +101,28 @@ def train(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Learn the network of a problem from transition data."""
+    """Learn the network of a problem from transition data.
+
+    Without --hidden, it looks for the smallest and sparsest network that is as good as one of 32 units.
+    """
     clock = Clock(time_limit)
+    from reluplan.data import RowFilter
     from reluplan.problem.file import read_variables
 
     table = read_variables(problem)
     section = network_section(table)
     settings = training_settings(
-        section, hidden=hidden and tuple(hidden), dense=not sequential, predicts=predicts, epochs=epochs,
-        patience=patience, batch_size=batch_size, learning_rate=learning_rate, weight_decay=weight_decay,
-        polish=polish, prune=prune, sparsity=sparsity, stability=stability, seed=seed, threads=threads,
+        section, accuracy, hidden=hidden and tuple(hidden), search=search, dense=not sequential, predicts=predicts,
+        epochs=epochs, patience=patience, batch_size=batch_size, learning_rate=learning_rate,
+        weight_decay=weight_decay, polish=polish, prune=prune, sparsity=sparsity, stability=stability, seed=seed,
+        threads=threads,
     )  # fmt: skip
     network_file = out or section.file
     files = _Files(network_file, report or network_file.with_suffix(".json"), plot)
     files.check([problem, *data])
     check_problem(problem, section)
-    _train(_Task(problem, table, section, settings), data, clock, files, quiet, as_json)
+    leaving_out = RowFilter(tuple(drop_if or ()), table.constants)
+    _train(_Task(problem, table, section, settings, leaving_out), data, clock, files, quiet, as_json)
     return 0
 
 
@@ -121,6 +134,26 @@ class _Task:
     table: VariableTable
     section: NetworkSection
     settings: TrainingSettings
+    leaving_out: RowFilter
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        return (*self.table.states, *self.table.actions)
+
+    def read(self, data: list[Path]) -> Transitions:
+        """The transitions; what the network neither reads nor predicts, the data may lack."""
+        from reluplan.data import read_transitions
+
+        demanded = {*self.section.inputs, *self.section.outputs}
+        return read_transitions(
+            data,
+            [state.name for state in self.table.states],
+            [action.name for action in self.table.actions],
+            self.variables,
+            optional=[variable.name for variable in self.variables if variable.name not in demanded],
+            leaving_out=self.leaving_out,
+            extras=True,
+        )
 
 
 @dataclass(frozen=True)
@@ -157,18 +190,15 @@ class _Files:
 
 
 def _train(task: _Task, data: list[Path], clock: Clock, files: _Files, quiet: bool, as_json: bool) -> None:
-    from reluplan.data import read_transitions
     from reluplan.learning.train import train as fit_network
     from reluplan.report.training import TrainingView
 
-    states = task.table.states
-    actions = task.table.actions
-    transitions = read_transitions(data, [v.name for v in states], [v.name for v in actions], (*states, *actions))
+    transitions = task.read(data)
     with handling_signals() as handler:
         with TrainingView(quiet) as view:
             result = fit_network(
                 transitions, task.section.inputs, task.section.outputs, task.settings,
-                variables=(*states, *actions), deadline=clock.deadline(), on_progress=view,
+                variables=task.variables, deadline=clock.deadline(), on_progress=view,
             )  # fmt: skip
         files.network.parent.mkdir(parents=True, exist_ok=True)
         result.network.save(files.network)
@@ -200,11 +230,16 @@ def network_section(table: VariableTable) -> NetworkSection:
     return table.network
 
 
-def training_settings(section: NetworkSection, **given: Any) -> TrainingSettings:
+def training_settings(section: NetworkSection, accuracy: float | None, **given: Any) -> TrainingSettings:
     """The options that were given, the defaults for the others."""
     from reluplan.learning import TrainingSettings
+    from reluplan.learning.settings import SearchSettings
 
     given["predicts"] = given["predicts"] or section.predicts
+    if accuracy is not None:
+        if not 0.0 <= accuracy <= 1.0:
+            raise InputError(f"--accuracy {accuracy:g}: an R² that is good enough lies between 0 and 1")
+        given["searching"] = SearchSettings(negligible=1.0 - accuracy)
     return TrainingSettings(**{name: value for name, value in given.items() if value is not None})
 
 

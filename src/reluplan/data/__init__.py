@@ -3,6 +3,7 @@
 from reluplan.data.formats import DATA_FORMATS, DataFormat
 from reluplan.data.quality import DataReport, data_report, require_inside_bounds
 from reluplan.data.read import read_transitions
+from reluplan.data.row_filter import RowFilter
 from reluplan.data.transitions import Transitions, concatenate
 from reluplan.data.write import write_transitions
 
@@ -10,6 +11,7 @@ __all__ = [
     "DATA_FORMATS",
     "DataFormat",
     "DataReport",
+    "RowFilter",
     "Transitions",
     "concatenate",
     "data_report",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +38,30 @@ def find_columns(
     return ColumnPlaces(
         states, actions, finder.next_states(state_names), finder.label("episode"), finder.label("step")
     )  # fmt: skip
+
+
+def columns_present(
+    path: Path,
+    columns: Sequence[str],
+    state_names: Sequence[str],
+    action_names: Sequence[str],
+    optional: Collection[str],
+) -> set[str]:
+    """The optional variables that a header has columns for, next states included if other states have theirs."""
+    finder = _Finder(path, tuple(columns), frozenset([*state_names, *action_names]))
+    demanded = [name for name in state_names if name not in optional]
+    states = [name for name in state_names if name in optional and finder.find(name) is not None]
+    if finder.has_next_states(demanded or states):
+        states = [name for name in states if finder.has_next_states([name])]
+    return {*states, *(name for name in action_names if name in optional and finder.find(name) is not None)}
+
+
+def other_columns(columns: Sequence[str], places: ColumnPlaces) -> dict[str, int]:
+    """The columns of a header that hold no variable, no next value of anything and no label, by their names."""
+    used = {*places.states, *places.actions, *(places.next_states or ()), places.episode, places.step}
+    return {
+        name: at for at, name in enumerate(columns) if name and at not in used and next_state_base(name) is None
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -91,6 +115,10 @@ class _Finder:
             hint = did_you_mean(name, [column for column in self.columns if column], "the file has")
             raise InputError(f"{self.path}: the column '{name}' is missing ({hint})")
         return at
+
+    def has_next_states(self, names: Sequence[str]) -> bool:
+        """Whether one of these states has a column of next values."""
+        return any(self._next(name) is not None for name in names)
 
     def next_states(self, names: Sequence[str]) -> tuple[int, ...] | None:
         """The columns of next states: all of them, or none."""

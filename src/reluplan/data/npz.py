@@ -57,8 +57,9 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _expanded(path: Path, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """One column for each column of the arrays states, actions and next_states."""
-    columns = {name: array for name, array in arrays.items() if name in ("episode", "step")}
+    """One column for each column of the arrays states, actions and next_states, and for other arrays of one column."""
+    known = {*NAMED, *NAMED.values()}
+    columns = {name: array for name, array in arrays.items() if name not in known and array.ndim == 1}
     for key, naming in NAMED.items():
         if key not in arrays:
             continue

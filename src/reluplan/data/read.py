@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.data.columns import ColumnPlaces, find_columns
+from reluplan.data.columns import ColumnPlaces, columns_present, find_columns, other_columns
 from reluplan.data.formats import open_table
 from reluplan.data.quality import Role, require_inside_bounds
+from reluplan.data.row_filter import RowFilter
 from reluplan.data.table import Table
 from reluplan.data.transitions import Transitions, concatenate
 from reluplan.errors import InputError
@@ -20,34 +23,46 @@ from reluplan.problem.problem import Variable
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
+NOTHING = RowFilter()
+MOST_EXTRAS = 50
+"""Other columns that are read at most: each takes a pass over the file."""
+
 
 def read_transitions(
     paths: str | Path | Sequence[str | Path],
     state_names: Sequence[str],
     action_names: Sequence[str],
     variables: Sequence[Variable] = (),
+    *,
+    optional: Collection[str] = (),
+    leaving_out: RowFilter = NOTHING,
+    extras: bool = False,
 ) -> Transitions:
     """The transitions in one or several data files; see docs/data.md for what they may look like.
 
     Next states are read from their columns (x', next_x or x_next) or, where a file has none, from consecutive rows.
-    variables: their bounds must hold the states and actions.
+    variables: their bounds must hold the states and actions. optional: names that a file may lack; then the transitions
+    do not have them. leaving_out: conditions for rows that are left out. extras: other columns of numbers are read too.
     """
     files = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
     if not files:
         raise InputError("no data file is given")
-    sources = [_open(path, state_names, action_names) for path in files]
+    tables = [_open(path) for path in files]
+    present = [columns_present(table.path, table.columns, state_names, action_names, optional) for table in tables]
+    missing = {name for name in optional if not all(name in names for names in present)}
+    states = [name for name in state_names if name not in missing]
+    actions = [name for name in action_names if name not in missing]
+    sources = [_Source(table, find_columns(table.path, table.columns, states, actions)) for table in tables]
     _require_same_columns(sources)
-    return concatenate([source.transitions(state_names, action_names, variables) for source in sources])
+    wanted = _Wanted(tuple(states), tuple(actions), variables, leaving_out, extras)
+    return concatenate([source.transitions(wanted) for source in sources])
 
 
-def _open(path: Path, state_names: Sequence[str], action_names: Sequence[str]) -> _Source:
+def _open(path: Path) -> Table:
     table = open_table(path)
-    places = find_columns(path, table.columns, state_names, action_names)
-    if table.row_count == 0:
-        raise InputError(f"{path}: has a header but no rows")
     if table.row_count == 1:
         raise InputError(f"{path}: has a single row, too few to learn from")
-    return _Source(table, places)
+    return table
 
 
 def _require_same_columns(sources: Sequence[_Source]) -> None:
@@ -66,17 +81,28 @@ def _require_same_columns(sources: Sequence[_Source]) -> None:
 
 
 @dataclass(frozen=True)
+class _Wanted:
+    """What is read of every file."""
+
+    states: tuple[str, ...]
+    actions: tuple[str, ...]
+    variables: Sequence[Variable]
+    leaving_out: RowFilter
+    extras: bool
+
+
+@dataclass(frozen=True)
 class _Source:
     """One file and where its columns are."""
 
     table: Table
     places: ColumnPlaces
 
-    def transitions(
-        self, state_names: Sequence[str], action_names: Sequence[str], variables: Sequence[Variable]
-    ) -> Transitions:
-        """All steps of the file, checked."""
+    def transitions(self, wanted: _Wanted) -> Transitions:
+        """All steps of the file that are not left out, checked."""
         places = self.places
+        if self.table.row_count == 0:
+            raise InputError(f"{self.table.path}: has a header but no rows")
         groups = (places.states, places.actions, places.next_states or (), _one(places.episode), _one(places.step))
         values = self.table.numbers([column for group in groups for column in group])  # in one pass over the file
         ends = np.cumsum([len(group) for group in groups])[:-1]
@@ -87,19 +113,47 @@ class _Source:
             now, then = self._pairs(episode, step)
             acting = then if self.table.logs_outcomes else now
             next_states = states
+        found = Transitions(
+            wanted.states, wanted.actions, episode[acting], step[acting],
+            states[now], actions[acting], next_states[then], self._extras(wanted.extras, acting),
+        )  # fmt: skip
+        found, kept = self._left(found, wanted.leaving_out, acting)
+        now, acting, then = now[kept], acting[kept], then[kept]
         self._require_finite(states, places.states, now)
         self._require_finite(actions, places.actions, acting)
         self._require_finite(next_states, places.next_states or places.states, then)
-        found = Transitions(
-            tuple(state_names), tuple(action_names), episode[acting], step[acting],
-            states[now], actions[acting], next_states[then],
-        )  # fmt: skip
 
         def where(role: Role, row: int) -> str:
             return self.table.where(int((now if role == "state" else acting)[row]))
 
-        require_inside_bounds(found, variables, str(self.table.path), where)
+        require_inside_bounds(found, wanted.variables, str(self.table.path), where)
         return found
+
+    @cached_property
+    def _others(self) -> dict[str, int]:
+        return other_columns(self.table.columns, self.places)
+
+    def _extras(self, wanted: bool, rows: Index) -> dict[str, Array]:
+        """Other columns, as far as they hold numbers."""
+        found = {}
+        for name, column in list(self._others.items())[: MOST_EXTRAS if wanted else 0]:
+            with suppress(InputError):  # dates and remarks are nobody's business here
+                found[name] = self.table.numbers([column])[rows, 0]
+        return found
+
+    def _left(self, found: Transitions, leaving_out: RowFilter, rows: Index) -> tuple[Transitions, Index]:
+        """The transitions for which none of the conditions holds, and their numbers."""
+        if not leaving_out.conditions:
+            return found, np.arange(len(found))
+
+        def read(name: str) -> Array:
+            return np.asarray(self.table.numbers([self._others[name]])[rows, 0])
+
+        hits = leaving_out.hits(found, str(self.table.path), list(self._others), read)
+        kept = np.flatnonzero(~np.any(list(hits.values()), axis=0))
+        if not len(kept):
+            raise InputError(f"{self.table.path}: the conditions for leaving out rows hold for all of them")
+        return replace(found.select(kept), dropped={text: int(hit.sum()) for text, hit in hits.items()}), kept
 
     def _labels(self, count: int, episodes: Array, steps: Array) -> tuple[Index, Index]:
         """Episode and step of every row, made up where the file has none.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ class Transitions:
     """N transitions: states (N, n), actions (N, m), next_states (N, n), and where each comes from.
 
     episode and step (N,): rows of one episode with consecutive steps belong together (s' of one is s of the next).
+    extras: further columns by name, each (N,), such as the simulator's reward; nothing is learned from them.
+    dropped: how many rows of the data each condition has left out, by its text.
     """
 
     state_names: tuple[str, ...]
@@ -28,6 +30,8 @@ class Transitions:
     states: Array
     actions: Array
     next_states: Array
+    extras: Mapping[str, Array] = field(default_factory=dict)
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.states)
@@ -37,13 +41,14 @@ class Transitions:
         return Transitions(
             self.state_names, self.action_names, self.episode[rows], self.step[rows],
             self.states[rows], self.actions[rows], self.next_states[rows],
+            {name: values[rows] for name, values in self.extras.items()}, self.dropped,
         )  # fmt: skip
 
 
 def concatenate(parts: Sequence[Transitions]) -> Transitions:
     """All transitions of several sources with the same variables; episodes of different sources stay apart.
 
-    Episodes of a later source are numbered on from the highest number so far.
+    Episodes of a later source are numbered on from the highest number so far; extras that a source lacks are left out.
     """
     first = parts[0]
     if len(parts) == 1:
@@ -64,4 +69,10 @@ def concatenate(parts: Sequence[Transitions]) -> Transitions:
         np.concatenate([part.states for part in parts]),
         np.concatenate([part.actions for part in parts]),
         np.concatenate([part.next_states for part in parts]),
+        {name: np.concatenate([part.extras[name] for part in parts]) for name in _common_extras(parts)},
+        {text: sum(part.dropped.get(text, 0) for part in parts) for part in parts for text in part.dropped},
     )
+
+
+def _common_extras(parts: Sequence[Transitions]) -> list[str]:
+    return [name for name in parts[0].extras if all(name in part.extras for part in parts)]

@@ -49,7 +49,10 @@ def _network(found: Inspection, input_names: Sequence[str]) -> Iterator[str]:
         return
     idle = found.box.on + found.box.off
     if idle and idle >= MANY * found.box.units:
-        yield f"fewer units (reluplan train --hidden): {idle} of {found.box.units} ReLUs never switch within the bounds"
+        yield (
+            f"fewer units (reluplan train without --hidden finds how many are needed): {idle} of {found.box.units} "
+            "ReLUs never switch within the bounds"
+        )
     if found.guess is not None and found.guess.outlook == "open" and found.steps is not None and found.steps.total:
         yield from _smaller(found)
 
@@ -58,7 +61,10 @@ def _smaller(found: Inspection) -> Iterator[str]:
     """Ways to fewer undecided units, cheapest first."""
     assert found.network is not None
     half = " ".join(str(max(1, units // 2)) for units in found.network.hidden)
-    yield f"fewer units: reluplan train DATA --problem {found.source} --hidden {half}, and compare the errors"
+    yield (
+        f"a smaller network: reluplan train DATA --problem {found.source} without --hidden looks for the smallest one "
+        f"that is as good; or --hidden {half}, and compare the errors"
+    )
     yield "units that do not switch within the bounds: --stability 0.001 (0.01 fixes more and costs accuracy)"
     if found.network.sparsity < MANY:
         yield "fewer weights: --prune 0.3, or --sparsity 0.001, which may leave no ReLU where the system is linear"

@@ -16,6 +16,7 @@ from reluplan.learning.predictor import Predictor, is_rounded
 from reluplan.learning.report import LearningCurve, TrainingReport
 from reluplan.learning.rollout import RolloutError, drift, rollout_errors
 from reluplan.learning.settings import TrainingSettings
+from reluplan.learning.trials import SearchReport
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.problem.problem import Variable
 
@@ -27,6 +28,7 @@ def assess(
     data: LearningData,
     settings: TrainingSettings,
     learning: LearningCurve,
+    search: SearchReport | None,
     box: tuple[Array, Array],
     variables: Sequence[Variable],
 ) -> TrainingReport:
@@ -40,6 +42,7 @@ def assess(
         inputs=data.input_names,
         outputs=data.output_names,
         rows={part: len(getattr(data.split, part)) for part in ("training", "validation", "test")},
+        dropped=dict(data.transitions.dropped),
         split_by=data.split.by,
         states=state_errors(predictor, data),
         rollouts=rollouts,
@@ -49,8 +52,10 @@ def assess(
         weights=sum(layer.weights.size for layer in layers),
         nonzero_weights=sum(int(np.count_nonzero(layer.weights)) for layer in layers),
         learning=learning,
+        search=search,
         settings=settings,
         notes=tuple(_notes(data, rollouts, settings.rollouts.horizons)),
+        troubles=(),
         versions=_versions(),
         fingerprint=network.fingerprint(),
     )

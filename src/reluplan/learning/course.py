@@ -56,6 +56,11 @@ class Course:
             self.on_progress(entry)
         return better
 
+    @torch.no_grad()
+    def training_loss(self) -> float:
+        """The objective on the training part."""
+        return float(self.objective.loss(self.net, self.inputs, self.targets))
+
     def forget_best(self) -> None:
         """The weights before, better or not, no longer are what is asked for (they were pruned)."""
         self.best, self.best_loss = None, math.inf

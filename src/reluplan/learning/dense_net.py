@@ -44,10 +44,7 @@ class DenseNet:
             biases.append(torch.from_numpy(rng.uniform(-bound, bound, units)))
             masks.append(mask)
             width, previous = width + units, units
-        net = cls(input_count, tuple(weights), tuple(biases), tuple(masks))
-        for parameter in net.parameters():
-            parameter.requires_grad_()
-        return net
+        return cls(input_count, tuple(weights), tuple(biases), tuple(masks)).trainable()
 
     def parameters(self) -> list[Tensor]:
         return [*self.weights, *self.biases]
@@ -73,6 +70,12 @@ class DenseNet:
         for weights, mask in zip(self.weights, self.masks, strict=True):
             weights.mul_(mask)
 
+    def ignore_inputs(self, ignored: Tensor) -> None:
+        """What never varied in the data must not sway the network once it does."""
+        for mask in self.masks:
+            mask[:, : self.input_count][:, ignored] = 0.0
+        self.apply_masks()
+
     @torch.no_grad()
     def refit_output(self, inputs: Tensor, targets: Tensor) -> None:
         """The best output layer for the hidden layers as they are: linear least squares for each output."""
@@ -85,6 +88,26 @@ class DenseNet:
             solution = torch.zeros(len(gram), dtype=torch.float64)
             solution[read] = torch.linalg.solve(gram[read][:, read], right[read, output])
             self.weights[-1][output], self.biases[-1][output] = solution[:-1], solution[-1]
+
+    def without(self, layer: int, unit: int) -> DenseNet:
+        """The network without a hidden unit, whatever read it."""
+        column = self.weights[layer].shape[1] + unit
+        parts = [
+            tuple(_without(part, at, layer, unit, column) for at, part in enumerate(group))
+            for group in (self.weights, self.biases, self.masks)
+        ]
+        return DenseNet(self.input_count, *parts).trainable()
+
+    def copy(self) -> DenseNet:
+        """The same network, to be changed apart from this one."""
+        parts = [tuple(part.detach().clone() for part in group) for group in (self.weights, self.biases, self.masks)]
+        return DenseNet(self.input_count, *parts).trainable()
+
+    def trainable(self) -> DenseNet:
+        """This network, its weights and biases marked as what is trained."""
+        for parameter in self.parameters():
+            parameter.requires_grad_()
+        return self
 
     def snapshot(self) -> list[Tensor]:
         return [parameter.detach().clone() for parameter in self.parameters()]
@@ -104,6 +127,16 @@ def least_squares_matrix(features: Tensor) -> Tensor:
     """ZᵀZ with a small diagonal added."""
     gram = features.T @ features
     return gram + RIDGE * gram.diagonal().max() * torch.eye(len(gram), dtype=torch.float64)
+
+
+def _without(part: Tensor, at: int, layer: int, unit: int, column: int) -> Tensor:
+    """A weight matrix, bias or mask of layer `at` after a unit of a layer is gone: its row there, its column later."""
+    part = part.detach()
+    if at == layer:
+        return torch.cat([part[:unit], part[unit + 1 :]])
+    if at > layer and part.ndim == 2:
+        return torch.cat([part[:, :column], part[:, column + 1 :]], dim=1)
+    return part.clone()
 
 
 def _array(tensor: Tensor) -> NDArray[np.float64]:

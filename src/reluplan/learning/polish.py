@@ -9,7 +9,7 @@ from reluplan.learning.course import Course
 from reluplan.learning.settings import TrainingSettings
 
 
-def polish(course: Course, settings: TrainingSettings, rng: np.random.Generator) -> None:
+def polish(course: Course, settings: TrainingSettings, rng: np.random.Generator, stage: str = "polish") -> None:
     """Quasi-Newton steps to the bottom of the valley that the mini-batches found."""
     chosen = settings.polishing
     net, inputs, targets = course.net, course.inputs, course.targets
@@ -36,7 +36,7 @@ def polish(course: Course, settings: TrainingSettings, rng: np.random.Generator)
     idle = 0
     for done in range(chosen.chunk, settings.polish + 1, chosen.chunk):
         loss = unit * float(optimiser.step(closure))  # type: ignore[no-untyped-call]
-        idle = 0 if course.record("polish", done, loss) else idle + 1
+        idle = 0 if course.record(stage, done, loss) else idle + 1
         if idle >= chosen.patience:
             break
     course.restore_best()

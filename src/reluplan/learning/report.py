@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from reluplan.files import write_atomically
+from reluplan.files import json_text, write_atomically
+from reluplan.learning.diagnosis import Trouble
 from reluplan.learning.errors import StateError
 from reluplan.learning.rollout import Drift, RolloutError
 from reluplan.learning.settings import TrainingSettings
+from reluplan.learning.trials import SearchReport
 from reluplan.network.relu_network import ReluNetwork
 
 Ending = Literal["finished", "interrupted", "time limit"]
@@ -47,11 +47,14 @@ class TrainingReport:
     rows: transitions per part; split_by: what was kept together (episodes, blocks of steps, or nothing).
     states: one-step errors. rollouts: errors after many steps; drift: after each step of the longest of them.
     unstable_relus: ReLUs that a planner's bounds leave undecided in the box of the inputs, of relus in all.
+    search: the networks that were tried, None if the sizes were given. dropped: rows that conditions have left out.
+    troubles: states that are poorly explained, and what that looks like.
     """
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     rows: dict[str, int]
+    dropped: dict[str, int]
     split_by: str
     states: tuple[StateError, ...]
     rollouts: tuple[RolloutError, ...]
@@ -61,8 +64,10 @@ class TrainingReport:
     weights: int
     nonzero_weights: int
     learning: LearningCurve
+    search: SearchReport | None
     settings: TrainingSettings
     notes: tuple[str, ...]
+    troubles: tuple[Trouble, ...]
     versions: dict[str, str]
     fingerprint: str
 
@@ -73,7 +78,7 @@ class TrainingReport:
 
     def to_json(self) -> str:
         """The report as JSON, with the names of this class; numbers beyond all measure become null."""
-        return json.dumps(_finite({"seconds": self.seconds, **asdict(self)}), indent=2)
+        return json_text({"seconds": self.seconds, **asdict(self)})
 
     def save(self, path: str | Path) -> None:
         """Write the report as a JSON file."""
@@ -86,11 +91,3 @@ class TrainingResult:
 
     network: ReluNetwork
     report: TrainingReport
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from reluplan.data.transitions import Transitions
 from reluplan.errors import MissingExtraError
 from reluplan.learning.assess import assess
-from reluplan.learning.compact import compact
+from reluplan.learning.diagnosis.diagnose import diagnose
+from reluplan.learning.judge import Judge
 from reluplan.learning.learning_data import input_box, learning_data
+from reluplan.learning.predictor import Predictor
 from reluplan.learning.report import CurvePoint, TrainingResult
-from reluplan.learning.scaling import fold
 from reluplan.learning.settings import TrainingSettings
 from reluplan.problem.problem import Variable
+
+Array = NDArray[np.float64]
 
 
 def train(
@@ -48,11 +55,20 @@ def train(
     """
     if find_spec("torch") is None:
         raise MissingExtraError("torch", "train", "training a network")
+    from reluplan.learning.diagnosis.learning_curve import learning_curve
     from reluplan.learning.stages import optimise
 
     settings = settings or TrainingSettings()
     data = learning_data(transitions, inputs, outputs, settings)
     box = input_box(data, variables)
-    net, learning = optimise(data, settings, box, deadline, on_progress)
-    network = compact(fold(net, data.input_scaling, data.target_scaling))
-    return TrainingResult(network, assess(network, data, settings, learning, box, variables))
+    judge = Judge.of(data, variables, settings)
+    network, learning, search = optimise(data, settings, box, judge, deadline, on_progress)
+    report = assess(network, data, settings, learning, search, box, variables)
+    predictor = Predictor(network, data.input_columns, data.output_columns, settings.predicts)
+
+    def curve() -> Array:
+        return learning_curve(data, settings, box, judge, deadline)
+
+    finished = learning.ending == "finished"
+    troubles = diagnose(data, predictor, report.states, curve, settings.diagnosing, finished=finished)
+    return TrainingResult(network, replace(report, troubles=troubles))

@@ -85,7 +85,7 @@ class Constraint:
 def parse_expression(text: str, scope: Scope, where: str) -> PiecewiseLinear:
     """Parse a function, such as a reward; `where` names the file and key in errors."""
     with np.errstate(over="ignore", invalid="ignore"):
-        parser = _Parser(text, scope, where)
+        parser = Parser(text, scope, where)
         function = parser.sum()
         parser.expect_end()
         return parser.finite(function)
@@ -94,7 +94,7 @@ def parse_expression(text: str, scope: Scope, where: str) -> PiecewiseLinear:
 def parse_constraints(text: str, scope: Scope, where: str) -> list[Constraint]:
     """Parse a comparison; a chain a <= b <= c gives one constraint for each sign."""
     with np.errstate(over="ignore", invalid="ignore"):
-        parser = _Parser(text, scope, where)
+        parser = Parser(text, scope, where)
         left = parser.sum()
         constraints: list[Constraint] = []
         while not constraints or parser.peek() in _SIGN_LIKE:
@@ -176,8 +176,10 @@ class _Token:
     column: int
 
 
-class _Parser:
-    """Recursive descent over the tokens of one expression."""
+class Parser:
+    """Recursive descent over the tokens of one expression; signs: what a comparison may consist of."""
+
+    signs: tuple[str, ...] = COMPARISONS
 
     def __init__(self, text: str, scope: Scope, where: str) -> None:
         self._text = text
@@ -208,10 +210,10 @@ class _Parser:
     def comparison(self) -> str:
         """Take one of the comparison signs."""
         sign = self.peek()
-        if sign not in COMPARISONS:
+        if sign not in self.signs:
             following = self._tokens[self._index + 1] if sign == "=" else None
             sign += following.text if following is not None and following.text in ("<", ">") else ""
-            raise self.error(f"expected one of {', '.join(COMPARISONS)} here" + _SIGN_ADVICE.get(sign, ""))
+            raise self.error(f"expected one of {', '.join(self.signs)} here" + _SIGN_ADVICE.get(sign, ""))
         return self.take()
 
     def finite(self, function: PiecewiseLinear) -> PiecewiseLinear:

@@ -43,6 +43,7 @@ class VariableTable:
     auxiliaries: tuple[Variable, ...]
     network: NetworkSection | None
     source: str
+    constants: Mapping[str, float]
 
 
 def load_problem(path: Path, network: ReluNetwork | None = None) -> Problem:
@@ -83,7 +84,9 @@ def read_variables(path: str | Path) -> VariableTable:
     file.check_keys(file.data, TOP_KEYS, "")
     declared = read_declarations(file)
     section = read_network_section(file, declared)
-    return VariableTable(declared.states, declared.actions, declared.auxiliaries, section, str(file.path))
+    return VariableTable(
+        declared.states, declared.actions, declared.auxiliaries, section, str(file.path), declared.constants
+    )
 
 
 def _horizon(file: TomlFile) -> int:

@@ -13,6 +13,7 @@ from rich.table import Table
 from reluplan.problem.problem import Problem
 from reluplan.report.figures import check_plot, save_figure
 from reluplan.report.settings import DEFAULT_FIGURES, DEFAULT_TERMINAL, FigureSettings, TerminalSettings
+from reluplan.simulators.repeats import RepeatedValidation, Spread
 from reluplan.simulators.validate import ValidationReport
 
 
@@ -29,6 +30,40 @@ def print_validation(
     console.print(_drift(report, settings.states))
     if len(report.drift) > settings.states:
         console.print(f"and {len(report.drift) - settings.states} more states (see --json)")
+
+
+def print_repeats(found: RepeatedValidation, console: Console | None = None) -> None:
+    """Whether the true system is stochastic, and what several runs of the plan earn and break."""
+    console = console or Console(highlight=False, markup=False, soft_wrap=True)
+    for line in _repeats(found):
+        console.print(line)
+
+
+def _repeats(found: RepeatedValidation) -> list[str]:
+    runs = len(found.runs)
+    if found.is_stochastic is None:
+        return ["seeds    each gives the simulator another first state: whether it is stochastic cannot be told"]
+    if not found.is_stochastic:
+        return [f"repeats  {max(2, runs)} runs with different seeds agree: the simulator is deterministic here"]
+    if runs == 1:
+        return [
+            "repeats  a run with another seed differs: the simulator is stochastic, and this is one run of many; "
+            "add --repeat 20 for mean and spread"
+        ]
+    lines = [
+        f"repeats  {runs} runs with different seeds differ: the simulator is stochastic; the drift is the first run's",
+        f"earned   {_spread(found.true_reward)}",
+    ]
+    if found.simulator_reward is not None:
+        lines.append(f"paid     {_spread(found.simulator_reward)}")
+    lines.append(f"broken   in {found.broken_runs} of {runs} runs; largest violation {_spread(found.violation)}")
+    return lines
+
+
+def _spread(spread: Spread) -> str:
+    if spread.mean is None:
+        return "not finite in some run"
+    return f"mean {spread.mean:.6g}, std {spread.std:.3g}, min {spread.minimum:.6g}, max {spread.maximum:.6g}"
 
 
 def _rewards(report: ValidationReport) -> str:

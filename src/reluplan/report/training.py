@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reluplan.learning.report import CurvePoint, TrainingReport
+from reluplan.learning.trials import SearchReport, Trial
 from reluplan.report.figures import check_plot, save_figure
 from reluplan.report.live_line import LiveLine
 from reluplan.report.settings import DEFAULT_FIGURES, FigureSettings
@@ -25,6 +26,8 @@ ENDINGS = {
     "interrupted": "interrupted: these are the best weights so far",
     "time limit": "the time limit ended it: these are the best weights so far",
 }
+MOST_TRIALS = 10
+"""Sizes of the search that are shown; the JSON report has all."""
 SHADES = ("0.97", "0.91")
 
 
@@ -73,11 +76,65 @@ def print_training(report: TrainingReport, console: Console | None = None) -> No
         f"network    {report.relus} ReLUs, {report.unstable_relus} of them undecided in the problem's box; "
         f"{report.nonzero_weights} of {report.weights} weights are not zero"
     )
+    for text, count in report.dropped.items():
+        console.print(f"left out   {count} row{'s' * (count != 1)} for which {text}")
+    if report.search is not None:
+        console.print(f"search     {search_summary(report.search)}")
+        console.print(search_table(report.search))
     console.print(error_table(report))
     if report.rollouts:
         console.print(rollout_table(report))
+    for trouble in report.troubles:
+        console.print(f"warning    {trouble.text}")
     for note in report.notes:
         console.print(f"note       {note}")
+
+
+def search_summary(search: SearchReport) -> str:
+    """What the search chose, and what that saves."""
+    chosen = search.trials[search.chosen]
+    found = f"{chosen.relus or 'no'} ReLUs and {chosen.nonzero_weights} weights"
+    if search.full is None:
+        return f"linear dynamics explain the data: {found}"
+    full = search.full
+    if chosen.cost == full.cost:
+        return f"of {len(search.trials)} networks, none that is easier is as good as {full.relus} ReLUs"
+    return (
+        f"{found} are as good as the best of {len(search.trials)} networks; "
+        f"without it, {full.relus} and {full.nonzero_weights}"
+    )
+
+
+def search_table(search: SearchReport, most: int = MOST_TRIALS) -> Table:
+    """What was tried: for each number of units the easiest network that is as good or, if none is, the best."""
+    table = _table("tried", "ReLUs", "undecided", "weights", "validation", "")
+    for number, trial in _shown_trials(search, most):
+        verdict = "chosen" if number == search.chosen else "as good" if trial.as_good else ""
+        table.add_row(
+            trial.kind, str(trial.relus), str(trial.unstable_relus), str(trial.nonzero_weights), f"{trial.error:.3g}",
+            verdict,
+        )  # fmt: skip
+    return table
+
+
+def _shown_trials(search: SearchReport, most: int) -> list[tuple[int, Trial]]:
+    """From few units to many; of very many sizes, those around the choice."""
+    best: dict[int, int] = {}
+    for number, trial in enumerate(search.trials):
+        other = best.get(trial.relus)
+        if other is None or _preference(search, number) < _preference(search, other):
+            best[trial.relus] = number
+    numbers = [best[relus] for relus in sorted(best)]
+    full = next((number for number, trial in enumerate(search.trials) if trial.kind == "full"), search.chosen)
+    at = numbers.index(search.chosen)
+    near = sorted(range(len(numbers)), key=lambda place: (place != 0, abs(place - at)))[:most]
+    shown = [numbers[place] for place in sorted(near)]
+    return [(number, search.trials[number]) for number in dict.fromkeys([*shown, full])]
+
+
+def _preference(search: SearchReport, number: int) -> tuple[bool, bool, int, float]:
+    trial = search.trials[number]
+    return number != search.chosen, not trial.as_good, trial.nonzero_weights if trial.as_good else 0, trial.error
 
 
 def error_table(report: TrainingReport) -> Table:
@@ -153,7 +210,7 @@ def _stage_spans(report: TrainingReport) -> list[tuple[str, float, float]]:
             spans[-1] = (point.stage, spans[-1][1], point.seconds)
         else:
             spans.append((point.stage, spans[-1][2] if spans else 0.0, point.seconds))
-    return [span for span in spans if span[0] not in ("start", "prune")]
+    return [span for span in spans if span[0] not in ("start", "linear", "prune")]
 
 
 def _plot_drift(report: TrainingReport, axes: Axes, settings: FigureSettings) -> None:

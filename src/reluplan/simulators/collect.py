@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
+from reluplan.data.names import plain_name
 from reluplan.data.transitions import Transitions
 from reluplan.errors import InputError
 from reluplan.interrupts import interruptible
@@ -16,7 +18,11 @@ from reluplan.simulators.collector import Collection, Collector, Episode
 from reluplan.simulators.processes import run_in_processes
 from reluplan.simulators.settings import DEFAULT_COLLECTION, CollectionSettings
 
+Array = NDArray[np.float64]
 OnEpisode = Callable[[int], None]
+
+REWARD_COLUMNS = ("reward", "simulator_reward")
+"""What the simulator's reward is called in the data: the first name that is no variable's."""
 
 
 def collect(
@@ -37,7 +43,7 @@ def collect(
     latin. exploration: "uniform" (independent actions), "smooth" (actions that stay a while), "latin" (uniform, from
     first states that are spread over their bounds). problem: a problem file whose bounds and constraints the data
     keep to. An episode ends early where the simulator ends it, and where a state leaves its bounds. Ctrl-C ends with
-    the episodes that are done, if there are any.
+    the episodes that are done, if there are any. The simulator's own reward is the extra column "reward".
 
     With several processes, call it under `if __name__ == "__main__":`, as multiprocessing asks for.
     """
@@ -98,4 +104,12 @@ def _assemble(state_names: tuple[str, ...], action_names: tuple[str, ...], parts
         states=np.concatenate([part.states for part in parts]),
         actions=np.concatenate([part.actions for part in parts]),
         next_states=np.concatenate([part.next_states for part in parts]),
+        extras=_rewards((*state_names, *action_names), np.concatenate([part.rewards for part in parts])),
     )
+
+
+def _rewards(names: tuple[str, ...], rewards: Array) -> dict[str, Array]:
+    """The column of the simulator's own reward, if it gives one, under a name that no variable has."""
+    taken = {plain_name(name) for name in names}
+    name = next((name for name in REWARD_COLUMNS if name not in taken), None)
+    return {} if name is None or np.isnan(rewards).all() else {name: rewards}

@@ -19,6 +19,7 @@ from reluplan.simulators.problem_limits import ProblemLimits, problem_limits
 from reluplan.simulators.settings import DEFAULT_COLLECTION, CollectionSettings
 
 Array = NDArray[np.float64]
+Step = tuple[Array, Array, Array, float]
 
 LEAVES = 1e-6
 """An episode ends where a state passes its bound by this much, relative to max(1, |bound|)."""
@@ -50,11 +51,15 @@ class Collection:
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """The transitions of one episode: states (T, n), actions (T, m), next states (T, n)."""
+    """The transitions of one episode: states (T, n), actions (T, m), next states (T, n), and rewards (T,).
+
+    The rewards are the simulator's own, NaN where it gives none.
+    """
 
     states: Array
     actions: Array
     next_states: Array
+    rewards: Array
 
 
 class Collector:
@@ -87,18 +92,19 @@ class Collector:
         )
         rows = list(self._roll(state, fractions, rng))
         widths = (len(state), len(self._box.lower), len(state))
-        return Episode(
-            *(np.array([row[i] for row in rows]).reshape(len(rows), width) for i, width in enumerate(widths))
+        states, actions, after = (
+            np.array([row[i] for row in rows]).reshape(len(rows), width) for i, width in enumerate(widths)
         )
+        return Episode(states, actions, after, np.array([row[3] for row in rows]))
 
-    def _roll(self, state: Array, fractions: Array, rng: np.random.Generator) -> Iterator[tuple[Array, Array, Array]]:
-        """(s, a, s') until the episode is over; a step into numbers that are not finite does not count."""
+    def _roll(self, state: Array, fractions: Array, rng: np.random.Generator) -> Iterator[Step]:
+        """(s, a, s', reward) until the episode is over; a step into numbers that are not finite does not count."""
         for row in fractions:
             action = self._action(state, row, rng)
-            next_state, _, over = self.simulator.step(action)
+            next_state, reward, over = self.simulator.step(action)
             if not np.isfinite(next_state).all():
                 return
-            yield state, action, next_state
+            yield state, action, next_state, reward
             if over or self._leaves(next_state):
                 return
             state = next_state

@@ -25,6 +25,10 @@ SAME_START = 1e-6
 """A simulator that cannot be put into a state must start within this of the plan's first state, relative to 1 + |s|."""
 
 
+class OtherStartError(InputError):
+    """The simulator starts elsewhere than the plan, and cannot be put there."""
+
+
 @dataclass(frozen=True)
 class StateDrift:
     """|true − model| of one state over the steps 2..H+1: its mean, its maximum, and the step of the maximum."""
@@ -133,7 +137,7 @@ class _Run:
     def _require_start(self, actual: Array, wanted: Array) -> None:
         for variable, is_, should in zip(self._problem.states, actual, wanted, strict=True):
             if abs(is_ - should) > SAME_START * (1.0 + abs(should)):
-                raise InputError(
+                raise OtherStartError(
                     f"the plan starts with {variable.name} = {should:g}, but the simulator starts with {is_:g} and "
                     "cannot be put into another state; set the problem's initial value to the simulator's"
                 )
