@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from command_line import Command, write
 from random_problems import random_network
+from reluplan import clock
 from reluplan.data import write_transitions
 from reluplan.data.transitions import Transitions
 from reluplan.errors import InputError
@@ -251,6 +252,18 @@ def test_rollouts_of_a_student_that_is_its_teacher_stay_together(tmp_path: Path)
     assert apart[0].rmse[0] > 0.01
 
 
+def test_a_slow_teacher_is_asked_about_as_many_points_as_it_has_time_for(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    teacher = Teacher(smooth_teacher(tmp_path / "t.onnx", "Tanh", 4, 2), 4, 2)
+    training = TrainingSettings(hidden=(2,), epochs=1, polish=0)
+    settings = DistilSettings(samples=50_000, judging=600)
+    with clock.using(clock.WorkClock()):
+        found = distil(teacher, NAMES, box_region(VARIABLES, "p"), training, settings, deadline=0.2).report
+    assert 500 <= found.samples < 50_000
+    assert found.judged >= 500
+    assert any("take more units" in note for note in found.notes), "two units are too few"
+
+
 # The command
 
 
@@ -315,6 +328,14 @@ def test_learning_around_data_needs_no_bounds(command: Command, problem: Path, t
     report = json.loads(done.out)
     assert report["region"] == "data"
     assert abs(report["outputs"][0]["worst_at"]["speed"]) < 5.0
+
+
+def test_a_teacher_that_is_piecewise_linear_needs_no_student(command: Command, problem: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    PLANT_NETWORK.save(tmp_path / "relu.onnx")
+    done = command("distil", problem, "--teacher", tmp_path / "relu.onnx", *QUICK, "--out", tmp_path / "n.onnx")
+    assert done.code == 0, done.err
+    assert "can be planned with as it is" in " ".join(done.out.split())
 
 
 @pytest.mark.parametrize(

@@ -68,16 +68,22 @@ def _undecided(found: Inspection) -> Iterator[Line]:
     if found.box is None:
         yield "undecided", "not known without bounds of the inputs"
     else:
-        yield "undecided", _in_box(found.box)
+        yield "undecided", _in_box(found.box, _bounds(found))
     if found.steps is not None and found.box is not None:
         yield "", _over_steps(found.steps, found.box.units, found.horizon or 0)
 
 
-def _in_box(box: UndecidedUnits) -> str:
+def _bounds(found: Inspection) -> str:
+    if found.box is None:
+        return "for any inputs"
+    return "over the declared bounds" if found.kind == "problem" else "over the given box"
+
+
+def _in_box(box: UndecidedUnits, where: str) -> str:
     seen = "" if box.seen is None else f"; {box.seen} of them seen on both sides"
     endless = f", {box.without_bounds} of them without finite bounds" if box.without_bounds else ""
     return (
-        f"{box.undecided} of {_count(box.units, 'ReLU')} over the declared bounds{endless}{seen}; {box.on} always on, "
+        f"{box.undecided} of {_count(box.units, 'ReLU')} {where}{endless}{seen}; {box.on} always on, "
         f"{box.off} always off"
     )
 
@@ -89,8 +95,7 @@ def _over_steps(steps: UndecidedSteps, units: int, horizon: int) -> str:
 
 
 def _lipschitz(found: Inspection) -> Iterator[Line]:
-    where = "over the declared bounds" if found.box is not None else "for any inputs"
-    yield "lipschitz", f"{_between(found.lipschitz)} {where}, in the variables' own units, maximum norm"
+    yield "lipschitz", f"{_between(found.lipschitz)} {_bounds(found)}, in the variables' own units, maximum norm"
     if found.relative is not None:
         yield "", f"{_between(found.relative)} with each variable measured in widths of its bounds"
 
