@@ -1,13 +1,16 @@
-"""Writing files so that a reader never sees half of one, nor files of two runs side by side."""
+"""Writing files so that a reader never sees half of one, nor files of two runs side by side; and what JSON holds."""
 
 from __future__ import annotations
 
 import errno
+import json
+import math
 import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from reluplan.errors import OutputError
 
@@ -138,3 +141,16 @@ def _allocated(folder: Path, names: tuple[str, ...]) -> int:
 def _whole_blocks(size: int) -> int:
     """Bytes that a file of this size takes on most disks."""
     return -(-size // BLOCK) * BLOCK
+
+
+def json_text(record: Any) -> str:
+    """A record of plain values as JSON; numbers that are not finite, which JSON has no words for, become null."""
+    return json.dumps(_finite(record), indent=2)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

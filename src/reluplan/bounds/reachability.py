@@ -67,7 +67,7 @@ def _forward(
     problem: Problem, deadline: float, last_moment: float, within: BetterPlanBounds | None
 ) -> dict[str, Array]:
     """The arrays of `HorizonBounds`; raises InfeasibleError if nothing is left."""
-    constraints = _input_constraints(problem)
+    constraints = input_constraints(problem)
     cache: dict[bytes, StepBounds] = {}
     steps: list[StepBounds] = []
     lower, upper = _input_box(problem, problem.initial_lower, problem.initial_upper)
@@ -97,7 +97,7 @@ def _forward(
     return _collect(problem.layout, steps, lower, upper)
 
 
-def _input_constraints(problem: Problem) -> list[Constraint]:
+def input_constraints(problem: Problem) -> list[Constraint]:
     """The rows of C that read no next state; leaving the others out keeps the bounds valid."""
     count = problem.layout.input_count
     return [c for c in problem.constraints if not c.function.support()[count:].any()]

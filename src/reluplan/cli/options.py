@@ -223,3 +223,32 @@ ExampleOption = Annotated[
 
 ModelFileOption = Annotated[Path, typer.Option(help="model.mps or model.lp; the ending decides.", show_default=False)]
 BigMOption = Annotated[float | None, typer.Option(help="One big-M for all ReLUs.")]
+
+# inspect
+
+InspectedArgument = Annotated[
+    Path, typer.Argument(metavar="PROBLEM|NETWORK", help="Problem file (TOML) or network (.onnx).", show_default=False)
+]
+BoxOption = Annotated[
+    tuple[float, float] | None,
+    typer.Option(metavar="LOW HIGH", help="Bounds of all inputs of a network that stands alone."),
+]
+InspectSecondsOption = Annotated[
+    float | None, typer.Option(help="Seconds for the whole command, 7 by default.", show_default=False)
+]
+NoTrialOption = Annotated[bool, typer.Option("--no-trial", help="Do not try the planner for a moment.")]
+
+# distil
+
+TeacherOption = Annotated[
+    Path, typer.Option(help="Smooth network (.onnx), with the inputs and outputs of [network].", show_default=False)
+]
+DistilOutOption = Annotated[
+    Path | None,
+    typer.Option(help="network.onnx; by default the file that the problem names, or a new one.", show_default=False),
+]
+DistilDataOption = Annotated[
+    list[Path] | None,
+    typer.Option(help="Learn around the rows of these files, not over the bounds; repeatable.", show_default=False),
+]
+SamplesOption = Annotated[int | None, typer.Option(help="Points to learn from, 20000 by default.", show_default=False)]

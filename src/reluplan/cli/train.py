@@ -54,7 +54,7 @@ ROUNDING = 1e-12
 """Share of the variance of the change that is left to rounding, however much accuracy is asked for."""
 
 
-class _SeveralNumbers(TyperCommand):
+class SeveralNumbers(TyperCommand):
     """Lets `--hidden 32 32` stand for `--hidden 32 --hidden 32`, which the parser knows."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -77,7 +77,7 @@ def repeat_option(arguments: list[str], option: str) -> list[str]:
     return result
 
 
-@app.command(cls=_SeveralNumbers, epilog="Exit codes: 0 done (interrupted or not: see the report), 4 bad input.")
+@app.command(cls=SeveralNumbers, epilog="Exit codes: 0 done (interrupted or not: see the report), 4 bad input.")
 def train(
     data: DataArgument,
     problem: LearnedProblemOption,
@@ -114,8 +114,8 @@ def train(
     from reluplan.problem.file import read_variables
 
     table = read_variables(problem)
-    section = _network_section(table)
-    settings = _settings(
+    section = network_section(table)
+    settings = training_settings(
         section, accuracy, hidden=hidden and tuple(hidden), search=search, dense=not sequential, predicts=predicts,
         epochs=epochs, patience=patience, batch_size=batch_size, learning_rate=learning_rate,
         weight_decay=weight_decay, polish=polish, prune=prune, sparsity=sparsity, stability=stability, seed=seed,
@@ -124,7 +124,7 @@ def train(
     network_file = out or section.file
     files = _Files(network_file, report or network_file.with_suffix(".json"), plot)
     files.check([problem, *data])
-    _check_problem(problem, section)
+    check_problem(problem, section)
     leaving_out = RowFilter(tuple(drop_if or ()), table.constants)
     _train(_Task(problem, table, section, settings, leaving_out), data, clock, files, quiet, as_json)
     return 0
@@ -224,7 +224,8 @@ def _print(report: TrainingReport, files: _Files) -> None:
     print(f"files      {', '.join(map(str, files.all))}")
 
 
-def _network_section(table: VariableTable) -> NetworkSection:
+def network_section(table: VariableTable) -> NetworkSection:
+    """The section [network], which must be there."""
     if table.network is None:
         raise InputError(
             f"{table.source}: has no section [network], so there is nothing to learn; "
@@ -233,7 +234,7 @@ def _network_section(table: VariableTable) -> NetworkSection:
     return table.network
 
 
-def _settings(section: NetworkSection, accuracy: float | None, **given: Any) -> TrainingSettings:
+def training_settings(section: NetworkSection, accuracy: float | None, **given: Any) -> TrainingSettings:
     """The options that were given, the defaults for the others."""
     from reluplan.learning import TrainingSettings
     from reluplan.learning.settings import SearchSettings
@@ -246,7 +247,7 @@ def _settings(section: NetworkSection, accuracy: float | None, **given: Any) -> 
     return TrainingSettings(**{name: value for name, value in given.items() if value is not None})
 
 
-def _check_problem(problem: Path, section: NetworkSection) -> None:
+def check_problem(problem: Path, section: NetworkSection) -> None:
     """Complain before the work, not after it, about the rest of the problem file; a network of zeros stands in."""
     import numpy as np
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from reluplan.files import write_atomically
+from reluplan.files import json_text, write_atomically
 from reluplan.learning.diagnosis import Trouble
 from reluplan.learning.errors import StateError
 from reluplan.learning.rollout import Drift, RolloutError
@@ -80,7 +78,7 @@ class TrainingReport:
 
     def to_json(self) -> str:
         """The report as JSON, with the names of this class; numbers beyond all measure become null."""
-        return json.dumps(_finite({"seconds": self.seconds, **asdict(self)}), indent=2)
+        return json_text({"seconds": self.seconds, **asdict(self)})
 
     def save(self, path: str | Path) -> None:
         """Write the report as a JSON file."""
@@ -93,11 +91,3 @@ class TrainingResult:
 
     network: ReluNetwork
     report: TrainingReport
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

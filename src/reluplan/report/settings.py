@@ -24,13 +24,16 @@ class FigureSettings:
 class TerminalSettings:
     """How much a terminal is given to read.
 
-    violations, states: the rows of tables that are shown; the rest is in --json. sparse: a range that is covered by
+    violations, states, layers: the rows of tables that are shown; the rest is in --json. narrow: terminals with
+    fewer columns than this get tables without details. sparse: a range that is covered by
     data less than this is pointed out, since the network is a guess in the rest of it. small_step, quiet_seconds: a
     bound that moves by less than this share of itself is told only after so many seconds.
     """
 
     violations: int = 5
     states: int = 20
+    layers: int = 10
+    narrow: int = 72
     sparse: float = 0.5
     small_step: float = 1e-3
     quiet_seconds: float = 10.0
