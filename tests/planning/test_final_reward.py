@@ -287,7 +287,8 @@ def test_exported_models_have_the_discounted_optimum(tmp_path: Path) -> None:
     problem.write_text(_line_text(0.5, "-10*abs(x - 2)", 3))
     model = tmp_path / "m.mps"
     assert launch("export", str(problem), "--out", str(model)).code == 0
-    highs: Any = highspy._Highs()
+    library: Any = highspy
+    highs = library.Highs()
     highs.setOptionValue("output_flag", False)
     highs.readModel(str(model))
     highs.run()
