@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import torch
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
@@ -19,7 +20,7 @@ Weights = dict[str, NDArray[Any]]
 class Case:
     """A graph from "x" to "y", in double or single precision.
 
-    function: what it computes, where neither onnxruntime nor ONNX's reference knows. is_single: onnxruntime computes
+    function: what it computes, where ONNX's reference does not know. is_single: onnxruntime computes
     doubles in single precision.
     """
 
@@ -170,7 +171,19 @@ def transposed_convolution(rng: Rng) -> Case:
         else [min(pad, (k - 1) // 2) for pad, k in zip(attributes["pads"], kernel * 2, strict=True)]
     )
     weights = {"w": rounded(rng, (groups * per_group, results, *kernel)), "b": rounded(rng, (groups * results,))}
-    return Case([node("ConvTranspose", "x w b", group=groups, **attributes)], [1, groups * per_group, *space], weights)
+    pads = attributes["pads"]
+    steps = attributes["strides"], attributes["dilations"]
+
+    def function(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """torch's, which pads both ends alike: without padding, and cut afterwards."""
+        transposed: Any = torch.conv_transpose1d if len(kernel) == 1 else torch.conv_transpose2d
+        tensors = (torch.tensor(value) for value in (x, weights["w"], weights["b"]))
+        full: Any = transposed(*tensors, steps[0], 0, 0, groups, steps[1]).numpy()
+        ends = zip(pads, pads[len(kernel) :], full.shape[2:], strict=False)
+        return np.asarray(full[(..., *(slice(first, size - last) for first, last, size in ends))])
+
+    nodes = [node("ConvTranspose", "x w b", group=groups, **attributes)]
+    return Case(nodes, [1, groups * per_group, *space], weights, function=function)
 
 
 def pool(operator: str) -> Callable[[Rng], Case]:
@@ -189,6 +202,11 @@ def pool(operator: str) -> Callable[[Rng], Case]:
 
 def whole_pool(operator: str) -> Callable[[Rng], Case]:
     return lambda rng: Case([node(operator, "x")], shape_of(rng, 3, 5))
+
+
+def whole_max_pool(rng: Rng) -> Case:
+    shape = shape_of(rng, 3, 5)
+    return Case([node("GlobalMaxPool", "x")], shape, function=lambda x: np.asarray(x.max(axis=tuple(range(2, x.ndim)))))
 
 
 def gather_elements(rng: Rng) -> Case:
@@ -421,7 +439,7 @@ CASES: dict[str, Callable[[Rng], Case]] = {
     "GatherElements": gather_elements,
     "GatherND": gather_nd,
     "GlobalAveragePool": whole_pool("GlobalAveragePool"),
-    "GlobalMaxPool": whole_pool("GlobalMaxPool"),
+    "GlobalMaxPool": whole_max_pool,
     "HardSigmoid": hard_sigmoid,
     "If": conditional,
     "LeakyRelu": leaky_relu,

@@ -17,6 +17,7 @@ from reluplan.network.onnx import read_onnx
 
 SEEDS = 8
 SAMPLES = 5
+EXACT = 1e-9
 
 
 def runtime(model: onnx.ModelProto) -> Any:
@@ -38,8 +39,8 @@ def expected(case: Case, samples: NDArray[np.float64]) -> tuple[NDArray[np.float
         session = runtime(case.model(single)) if case.opset > 6 else None
         if session is not None:
             outputs = run(session, case, samples.astype(np.float32 if single else np.float64))
-            return outputs, 1e-5 if single or case.is_single or is_single(session) else 1e-9
-    return reference(case, samples), 1e-9
+            return outputs, 1e-5 if single or case.is_single or is_single(session) else EXACT
+    return reference(case, samples), EXACT
 
 
 def run(session: Any, case: Case, samples: NDArray[Any]) -> NDArray[np.float64]:
@@ -58,6 +59,16 @@ def reference(case: Case, samples: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array([np.ravel(evaluator.run(["y"], {"x": sample.reshape(case.shape)})[0]) for sample in samples])
 
 
+def assert_reference(case: Case, samples: NDArray[np.float64], found: NDArray[np.float64]) -> None:
+    """Where onnxruntime has single precision alone, ONNX's reference has double; some paddings it cannot pool."""
+    try:
+        outputs = reference(case, samples)
+    except ValueError:
+        assert case.nodes[-1].op_type == "AveragePool"
+        return
+    np.testing.assert_allclose(found, outputs, rtol=EXACT, atol=EXACT * max(1.0, float(np.abs(outputs).max())))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_operator_agrees_with_onnxruntime(name: str, tmp_path: Path) -> None:
     for seed in range(SEEDS):
@@ -69,4 +80,6 @@ def test_operator_agrees_with_onnxruntime(name: str, tmp_path: Path) -> None:
         outputs, exactness = expected(case, samples)
         scale = max(1.0, float(np.abs(outputs).max(initial=0.0)))
         found = network.forward(samples)
+        if exactness > EXACT:
+            assert_reference(case, samples, found)
         np.testing.assert_allclose(found, outputs, rtol=exactness, atol=exactness * scale, err_msg=f"seed {seed}")
