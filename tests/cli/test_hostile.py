@@ -331,7 +331,7 @@ NETWORKS: dict[str, tuple[Callable[[], onnx.ModelProto] | bytes, str]] = {
     "weights at an absolute path": (lambda: external("/etc/passwd"), "same folder"),
     "weights nowhere": (lambda: external("nowhere.bin"), "same folder"),
     "weights of NaN": (lambda: linear([[np.nan], [1.0]]), "'w'"),
-    "weights of infinity": (lambda: linear([[np.inf], [1.0]]), "'w'"),
+    "weights of infinity": (lambda: linear([[np.inf], [1.0]]), "NaN or infinite"),
     "a bias of NaN": (lambda: linear([[1.0], [1.0]], [np.nan]), "'b'"),
     "weights of 1e308": (lambda: linear([[1e308], [1e308]]), "must stay below 1e+15"),
     "weights of 1e15": (lambda: linear([[1e15], [1.0]]), "must stay below 1e+15"),

@@ -21,6 +21,10 @@ DENSE_SHARE = 0.05
 """A product of matrices is left to BLAS if more than this share of its multiplications is not by zero."""
 
 
+class NotPiecewiseLinearError(ValueError):
+    """No ReLU network computes it exactly: another one can only be learned from it."""
+
+
 @dataclass(frozen=True, eq=False)
 class Affine:
     """A tensor whose every entry is an affine function of the columns c = (inputs, ReLU units so far):
@@ -173,7 +177,7 @@ class Affine:
 
     def __truediv__(self, other: Affine) -> Affine:
         if not other.is_constant:
-            raise ValueError("it divides by a tensor that depends on the inputs: not piecewise linear")
+            raise NotPiecewiseLinearError("it divides by a tensor that depends on the inputs: not piecewise linear")
         shape = common_shape(self, other)
         tensor = self.broadcast(shape)
         values = other.broadcast(shape).value
@@ -260,7 +264,7 @@ def _no_columns(size: int) -> Any:
 
 def _require_one_constant(factor: Affine) -> None:
     if not factor.is_constant:
-        raise ValueError("it multiplies two tensors that both depend on the inputs: not piecewise linear")
+        raise NotPiecewiseLinearError("it multiplies two tensors that both depend on the inputs: not piecewise linear")
 
 
 def _scaled_rows(rows: Any, operation: Callable[..., NDArray[Any]], factors: NDArray[Any]) -> Any:
@@ -305,22 +309,30 @@ def _constant_product(left: NDArray[Any], right: NDArray[Any]) -> Affine:
 
 def _times_matrix(tensor: Affine, right: NDArray[Any]) -> Affine:
     """tensor (..., k) times a constant (k,) or (k, n): for each of its vectors v, right' v."""
-    shape = (*tensor.shape[:-1], *right.shape[1:])
     matrix = sparse.csr_array(right.reshape(len(right), -1).T)
-    count = math.prod(tensor.shape[:-1])
-    require_size(count * (matrix.nnz + 1))
-    repeated = matrix if count == 1 else sparse.kron(sparse.eye_array(count), matrix, format="csr")
-    return tensor.mapped(repeated, shape)
+    shape = (*tensor.shape[:-1], *right.shape[1:])
+    return tensor.mapped(_repeated(matrix, math.prod(tensor.shape[:-1]), 1), shape)
 
 
 def _matrix_times(left: NDArray[Any], tensor: Affine) -> Affine:
     """A constant (m, k) or (k,) times a tensor (k, n) or (k,)."""
-    shape = (*left.shape[:-1], *tensor.shape[1:])
     matrix = sparse.csr_array(left.reshape(-1, left.shape[-1]))
-    count = math.prod(tensor.shape[1:])
-    require_size(count * (matrix.nnz + 1))
-    repeated = matrix if count == 1 else sparse.kron(matrix, sparse.eye_array(count), format="csr")
-    return tensor.mapped(repeated, shape)
+    shape = (*left.shape[:-1], *tensor.shape[1:])
+    return tensor.mapped(_repeated(matrix, 1, math.prod(tensor.shape[1:])), shape)
+
+
+def _repeated(matrix: Any, blocks: int, columns: int) -> Any:
+    """The Kronecker product 1_blocks x matrix x 1_columns, with unit matrices of those sizes; row by row, in place."""
+    if blocks == columns == 1:
+        return matrix
+    height, width = matrix.shape
+    require_size(blocks * columns * (matrix.nnz + height))
+    block, row, column = (part.ravel() for part in np.indices((blocks, height, columns)))
+    result = matrix[row]
+    counts = np.diff(result.indptr)
+    indices = (result.indices + np.repeat(block * width, counts)) * columns + np.repeat(column, counts)
+    shape = (blocks * height * columns, blocks * width * columns)
+    return sparse.csr_array((result.data, indices, result.indptr), shape=shape)
 
 
 def _product_of_stacks(left: Affine, right: Affine) -> Affine:
