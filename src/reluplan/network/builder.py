@@ -151,8 +151,7 @@ class NetworkBuilder:
 
 def _row_keys(tensor: Affine, places: NDArray[np.intp]) -> list[bytes]:
     """For each of these entries a digest of its coefficients and its constant: equal for equal entries."""
-    rows: Any = tensor.rows
-    rows.sort_indices()
+    rows: Any = tensor.rows.sorted_indices()  # a copy: other tensors share the indices
     base = tensor.base.ravel().astype(np.float64) + 0.0
     keys = []
     for place in places.tolist():
