@@ -134,10 +134,10 @@ MODULES: dict[str, Callable[[], Any]] = {
         linear=nn.Linear(4, 5),
         mean=torch.rand(4),
         std=1.0 + torch.rand(4),
-    ),  # fmt: skip
+    ),
     "F.linear, einsum": lambda: Forward(
         lambda self, x: torch.einsum("bi,oi->bo", F.linear(x, self.w).relu(), self.w.T), w=torch.randn(3, 4)
-    ),  # fmt: skip
+    ),
     "constant on the left": lambda: Forward(lambda self, x: (self.w @ x.T).T, w=torch.randn(3, 4)),
     "weight_norm": lambda: nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(4, 5)), nn.ReLU()),
     "spectral_norm": lambda: nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(4, 5)), nn.ReLU()),
@@ -155,7 +155,7 @@ MODULES: dict[str, Callable[[], Any]] = {
             + h.flip(1)
             + h.roll(1, 1)
         )
-    ),  # fmt: skip
+    ),
     "stack, unbind": on_linear(lambda h: torch.stack(h.unbind(1)[::-1], 1)),
     "expand, repeat": on_linear(lambda h: h.unsqueeze(1).expand(-1, 2, -1).flatten(1) + h.repeat(1, 2).relu()),
     "pad": on_linear(lambda h: F.pad(h, (1, 2), value=2.5)),

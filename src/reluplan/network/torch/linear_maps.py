@@ -1,4 +1,4 @@
-"""Linear operators of any kind, and pooling: torch itself says what they do to unit vectors."""
+"""Operators that torch itself describes, by what they do to unit vectors: linear ones of any kind, adaptive pooling."""
 
 from __future__ import annotations
 
@@ -28,30 +28,27 @@ def linear_map(call: Call) -> Affine:
     return _only_tensor(call).mapped(_matrix_of(call, shape), shape)
 
 
-def convolution(call: Call) -> Affine:
-    """The same, with a bias per channel."""
-    bias = call["bias"]
+def unit_convolution(call: Call) -> Affine:
+    """The same, with a bias per channel: convolutions of any kind."""
     mapped = linear_map(Call(call.target, {**call.arguments, "bias": None}, call.builder))
-    return mapped if bias is None else mapped + bias.reshaped((-1, *(1,) * (len(call["weight"].shape) - 2)))
+    return with_bias(call, mapped)
 
 
-def max_pooled(call: Call) -> Affine:
+def with_bias(call: Call, result: Affine) -> Affine:
+    """The result of a convolution plus a bias per channel, with or without a batch in front."""
+    bias = call["bias"]
+    return result if bias is None else result + bias.reshaped((-1, *(1,) * (len(call["weight"].shape) - 2)))
+
+
+def adaptive_max_pooled(call: Call) -> list[Any]:
     """The largest entry of each window; which entries a window has is seen from where unit vectors show up."""
     tensor = _only_tensor(call)
     shape = _result_shape(call)
     windows = _matrix_of(call, shape)
     lengths = np.diff(windows.indptr)[:, None]
-    if not lengths.all():
-        raise ValueError("a window of the pooling has no entry")
     ranks = np.minimum(np.arange(lengths.max(initial=1)), lengths - 1)  # short windows repeat their last entry
-    return call.builder.maximum_along(tensor.taken(windows.indices[windows.indptr[:-1, None] + ranks]), 1).reshaped(
-        shape
-    )
-
-
-def max_pooled_with_positions(call: Call) -> list[Any]:
-    """The same; where the largest entries stood is not known."""
-    return [max_pooled(call), None]
+    entries = tensor.taken(windows.indices[windows.indptr[:-1, None] + ranks])
+    return [call.builder.maximum_along(entries, 1).reshaped(shape), None]
 
 
 def _only_tensor(call: Call) -> Affine:

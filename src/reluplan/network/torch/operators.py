@@ -6,7 +6,7 @@ An operator raises ValueError with the reason alone; the walk of the graph adds 
 from __future__ import annotations
 
 from reluplan.network.affine import Affine
-from reluplan.network.torch import arithmetic, linear_maps, moving, piecewise, reductions, sorting
+from reluplan.network.torch import arithmetic, linear_maps, moving, piecewise, reductions, sliding, sorting
 from reluplan.network.torch.call import Call, Operator
 from reluplan.registry import Registry
 
@@ -22,14 +22,14 @@ def _refused(reason: str) -> Operator:
 
 
 SMOOTH = "it is not piecewise linear"
-JUMPS = "it jumps: only continuous networks can be planned with"
+JUMPS = "it jumps, and a ReLU network cannot jump"
 
 _PLAIN: dict[str, Operator] = {
     "_native_batch_norm_legit_no_training": lambda call: [arithmetic.normalised(call), None, None],
     "abs": lambda call: call.builder.absolute(call["self"]),
-    "adaptive_max_pool1d": linear_maps.max_pooled_with_positions,
-    "adaptive_max_pool2d": linear_maps.max_pooled_with_positions,
-    "adaptive_max_pool3d": linear_maps.max_pooled_with_positions,
+    "adaptive_max_pool1d": linear_maps.adaptive_max_pooled,
+    "adaptive_max_pool2d": linear_maps.adaptive_max_pooled,
+    "adaptive_max_pool3d": linear_maps.adaptive_max_pooled,
     "add": arithmetic.added,
     "addmm": arithmetic.added_product("mat1", "mat2"),
     "addmv": arithmetic.added_product("mat", "vec"),
@@ -61,9 +61,9 @@ _PLAIN: dict[str, Operator] = {
     "max.default": reductions.largest,
     "max.dim": reductions.with_positions(reductions.largest),
     "max.other": lambda call: call.builder.maximum(call.tensor("self"), call.tensor("other")),
-    "max_pool1d": linear_maps.max_pooled,
-    "max_pool2d": linear_maps.max_pooled,
-    "max_pool3d": linear_maps.max_pooled,
+    "max_pool1d": sliding.max_pooling,
+    "max_pool2d": sliding.max_pooling,
+    "max_pool3d": sliding.max_pooling,
     "maximum": lambda call: call.builder.maximum(call.tensor("self"), call.tensor("other")),
     "mean": reductions.averaged,
     "median.dim": sorting.median,
@@ -106,9 +106,8 @@ _LINEAR = (
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "cumsum", "upsample_bicubic2d", "upsample_bilinear2d",
     "upsample_linear1d", "upsample_trilinear3d",
 )  # fmt: skip
-_CONVOLUTION = (
-    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
-)  # fmt: skip
+_CONVOLUTION = ("conv1d", "conv2d", "conv3d")
+_OTHER_CONVOLUTION = ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution")
 _SMOOTH = (
     "_softmax", "acos", "asin", "atan", "atan2", "bilinear", "celu", "cos", "cosh", "elu", "erf", "exp", "expm1",
     "gelu", "glu", "group_norm", "hardswish", "instance_norm", "layer_norm", "log", "log1p", "log_sigmoid",
@@ -125,7 +124,8 @@ _GROUPS: dict[Operator, tuple[str, ...]] = {
     moving.kept: _KEPT,
     moving.dropout: _DROPOUT,
     linear_maps.linear_map: _LINEAR,
-    linear_maps.convolution: _CONVOLUTION,
+    linear_maps.unit_convolution: _OTHER_CONVOLUTION,
+    sliding.convolution: _CONVOLUTION,
     _refused(SMOOTH): _SMOOTH,
     _refused(JUMPS): _JUMPING,
 }
