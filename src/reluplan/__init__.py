@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from reluplan.learning.report import TrainingResult
     from reluplan.learning.settings import TrainingSettings
     from reluplan.learning.train import train
+    from reluplan.network.keras import from_keras
+    from reluplan.network.sklearn import from_sklearn
     from reluplan.network.torch import from_torch
     from reluplan.planning.planner import plan
     from reluplan.planning.result import PlanResult
@@ -40,6 +42,8 @@ __all__ = [
     "TrainingSettings",
     "Trajectory",
     "check",
+    "from_keras",
+    "from_sklearn",
     "from_torch",
     "plan",
     "reward_potentials",
@@ -50,6 +54,8 @@ __all__ = [
 _HOMES = {
     "PlanResult": "reluplan.planning.result",
     "PotentialSet": "reluplan.potentials.potential_set",
+    "from_keras": "reluplan.network.keras",
+    "from_sklearn": "reluplan.network.sklearn",
     "from_torch": "reluplan.network.torch",
     "plan": "reluplan.planning.planner",
     "reward_potentials": "reluplan.potentials.compute",
