@@ -59,7 +59,7 @@ def disturbed(model: Any) -> Any:
     return model
 
 
-def sequential(shape: tuple[int, ...], *layers: Any) -> Any:
+def sequential(shape: tuple[int | None, ...], *layers: Any) -> Any:
     return disturbed(keras().Sequential([keras().Input(shape), *layers]))
 
 

@@ -81,6 +81,19 @@ def filled(values: Any) -> Any:
     return result
 
 
+def aliased(values: Any) -> Any:
+    """Writes into a tensor by other names of its memory."""
+    column = values[:, 0]
+    column += 1
+    values.T[1].mul_(2)
+    return values
+
+
+def one_sample(values: Any) -> Any:
+    assert len(values) == 1
+    return values.relu()
+
+
 def loop(self: Any, x: Any) -> Any:
     for layer in self.layers:
         x = torch.relu(layer(x)) + x
@@ -161,6 +174,14 @@ MODULES: dict[str, Callable[[], Any]] = {
     "pad": on_linear(lambda h: F.pad(h, (1, 2), value=2.5)),
     "constant mask": on_linear(lambda h: h.masked_fill(torch.arange(6) % 2 == 0, -1.0)),
     "writing into views": on_linear(filled),
+    "other names of the same memory": on_linear(aliased),
+    "single samples only": on_linear(one_sample),
+    "smooth but not used": on_linear(lambda h: (h.tanh(), h.relu())[1]),
+    "ensemble in one product": lambda: Forward(
+        lambda self, x: torch.baddbmm(self.b, x.expand(3, *x.shape), self.w).relu().mean(0),
+        w=torch.randn(3, 4, 5),
+        b=torch.randn(3, 1, 5),
+    ),
     "in-place operations": on_linear(lambda h: h.relu_().add_(1).clamp_(max=2)),
     "constants": on_linear(lambda h: torch.cat([torch.ones_like(h), h.new_zeros(len(h), 1), h], 1)),
     "several outputs": on_linear(lambda h: {"b": (h.relu(), None), "a": h[:, 0]}),
@@ -237,6 +258,12 @@ def test_the_size_of_the_input_is_found_only_if_it_is_fixed() -> None:
     assert from_torch(entries_unread, input_shape=(7,)).input_count == 7
     last_registered = Forward(lambda self, x: self.b(self.a(x).relu()), b=nn.Linear(9, 2), a=nn.Linear(4, 9))
     assert from_torch(last_registered).input_count == 4
+
+
+@pytest.mark.parametrize("shape", [(0,), (-3,), "abc", 3.0, (None, 3), [], [(3,), ()]])
+def test_shapes_that_are_none(shape: Any) -> None:
+    with pytest.raises(InputError, match="shape"):
+        from_torch(nn.Linear(3, 2), input_shape=shape)
 
 
 LAYERS: list[Callable[[int], Any]] = [
@@ -355,10 +382,11 @@ def test_an_operator_is_added_without_a_fork() -> None:
     with pytest.raises(InputError, match=r"aten.sin|not supported|not piecewise linear"):
         from_torch(module, input_shape=1)
 
-    def hat(call: Any) -> Affine:
-        return call.builder.relu(Affine.constant(1.0) - call.builder.absolute(call["self"]))
+    def triangle(call: Any) -> Affine:
+        hat: Affine = call.builder.relu(Affine.constant(1.0) - call.builder.absolute(call["self"]))
+        return hat
 
-    ATEN_OPERATORS.register("aten.sinc", hat)
+    ATEN_OPERATORS.register("aten.sinc", triangle)
     try:
         with pytest.raises(InputError, match="gives other outputs"):  # the look at the result notices the swindle
             from_torch(module, input_shape=1)

@@ -38,7 +38,12 @@ def require_same(
     inputs = sample_inputs(network.input_count)
     expected = np.asarray(function(inputs), dtype=np.float64).reshape(len(inputs), -1)
     outputs = network.forward(inputs)
-    scale = 1.0 + np.abs(expected).max(initial=0.0)
-    if expected.shape != outputs.shape or not np.abs(expected - outputs).max(initial=0.0) <= tolerance * scale:
-        raise InputError(f"{what} gives other outputs than its layers do: it is random, or keeps a state between calls")
+    if expected.shape != outputs.shape:
+        raise InputError(f"{what} has {expected.shape[1]} outputs, the network made from it {outputs.shape[1]}")
+    error = np.abs(expected - outputs).max(initial=0.0)
+    if not error <= tolerance * (1.0 + np.abs(expected).max(initial=0.0)):
+        raise InputError(
+            f"{what} gives other outputs than its parts do, by up to {error:.2g}: it is random, keeps a state between "
+            f"calls, rounds to fewer digits (autocast), or has a method of its own"
+        )
     return network

@@ -18,7 +18,7 @@ from reluplan.network.affine import Affine, concatenated
 from reluplan.network.builder import NetworkBuilder
 from reluplan.network.keras import sliding
 from reluplan.network.keras.activations import ACTIVATIONS, activated
-from reluplan.network.keras.variables import numbers
+from reluplan.network.keras.variables import first, numbers
 from reluplan.registry import Registry
 
 Layer = Callable[[Any, Sequence[Any], NetworkBuilder], Affine]
@@ -28,15 +28,14 @@ KERAS_LAYERS: Registry[Layer] = Registry("Keras layer", "reluplan.keras_layers")
 
 
 def _kept(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
-    result: Affine = arguments[0]
-    return result
+    return first(arguments)
 
 
 def _dense(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
     """x kernel + bias, and the activation."""
     if getattr(layer, "quantization_mode", None):
         raise ValueError("quantised weights are not supported")
-    product = arguments[0] @ Affine.constant(numbers(layer.kernel))
+    product = first(arguments) @ Affine.constant(numbers(layer.kernel))
     biased = product + Affine.constant(numbers(layer.bias)) if layer.use_bias else product
     return _activated(layer.activation, biased, builder)
 
@@ -50,7 +49,7 @@ def _activated(activation: Any, tensor: Affine, builder: NetworkBuilder) -> Affi
 
 
 def _activation(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
-    return _activated(layer.activation, arguments[0], builder)
+    return _activated(layer.activation, first(arguments), builder)
 
 
 def _relu(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
@@ -60,21 +59,21 @@ def _relu(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affi
             f"with a threshold of {layer.threshold} it jumps: only continuous networks can be planned with"
         )
     slope = layer.negative_slope or 0.0
-    bent = builder.leaky_relu(arguments[0], slope) if slope else builder.relu(arguments[0])
+    bent = builder.leaky_relu(first(arguments), slope) if slope else builder.relu(first(arguments))
     return bent if layer.max_value is None else builder.clip(bent, high=float(layer.max_value))
 
 
 def _leaky_relu(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
-    return builder.leaky_relu(arguments[0], float(layer.negative_slope))
+    return builder.leaky_relu(first(arguments), float(layer.negative_slope))
 
 
 def _prelu(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
-    return builder.leaky_relu(arguments[0], numbers(layer.alpha)[np.newaxis])
+    return builder.leaky_relu(first(arguments), numbers(layer.alpha)[np.newaxis])
 
 
 def _batch_normalised(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
     """gamma (x - mean) / sqrt(variance + epsilon) + beta, along one axis."""
-    tensor = arguments[0]
+    tensor = first(arguments)
     shape = [1] * len(tensor.shape)
     shape[tensor.axis(layer.axis)] = -1
     factor = 1.0 / np.sqrt(numbers(layer.moving_variance) + layer.epsilon)
@@ -93,12 +92,12 @@ def _normalised(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -
     mean = Affine.constant(numbers(layer.mean))
     deviation = Affine.constant(np.maximum(np.sqrt(numbers(layer.variance)), keras.config.epsilon()))
     if layer.invert:
-        return arguments[0] * deviation + mean
-    return (arguments[0] - mean) / deviation
+        return first(arguments) * deviation + mean
+    return (first(arguments) - mean) / deviation
 
 
 def _rescaled(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
-    return arguments[0] * _number(layer.scale) + _number(layer.offset)
+    return first(arguments) * _number(layer.scale) + _number(layer.offset)
 
 
 def _number(value: Any) -> Affine:
@@ -109,38 +108,40 @@ def _number(value: Any) -> Affine:
 
 
 def _flattened(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
-    tensor = arguments[0]
+    tensor = first(arguments)
     if layer.data_format == "channels_first" and len(tensor.shape) > 2:
         tensor = tensor.rearranged(lambda entries: np.moveaxis(entries, 1, -1))
     return tensor.reshaped((1, -1))
 
 
 def _reshaped(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
-    return arguments[0].reshaped((1, *layer.target_shape))
+    return first(arguments).reshaped((1, *layer.target_shape))
 
 
 def _permuted(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
-    return arguments[0].transposed((0, *layer.dims))
+    return first(arguments).transposed((0, *layer.dims))
 
 
 def _repeated(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
-    return arguments[0].rearranged(
-        lambda entries: np.repeat(entries[:, np.newaxis], layer.n, 1), layer.n * arguments[0].size
+    return first(arguments).rearranged(
+        lambda entries: np.repeat(entries[:, np.newaxis], layer.n, 1), layer.n * first(arguments).size
     )
 
 
 def _zero_padded(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
     """Zeros around space: moved there from one more entry."""
-    tensor = arguments[0]
+    tensor = first(arguments)
     widths = _around(layer.padding, layer, tensor)
     positions = np.pad(np.arange(tensor.size).reshape(tensor.shape), widths, constant_values=tensor.size)
     return concatenated([tensor.reshaped((-1,)), Affine.constant(np.zeros(1))], 0).taken(positions)
 
 
 def _cropped(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
-    widths = _around(layer.cropping, layer, arguments[0])
-    parts = tuple(slice(before, size - after) for (before, after), size in zip(widths, arguments[0].shape, strict=True))
-    return arguments[0].rearranged(lambda entries: entries[parts])
+    widths = _around(layer.cropping, layer, first(arguments))
+    parts = tuple(
+        slice(before, size - after) for (before, after), size in zip(widths, first(arguments).shape, strict=True)
+    )
+    return first(arguments).rearranged(lambda entries: entries[parts])
 
 
 def _around(widths: Any, layer: Any, tensor: Affine) -> list[tuple[int, int]]:
@@ -160,12 +161,12 @@ def _folded(function: Callable[[Affine, Affine], Affine]) -> Layer:
 
 
 def _listed(arguments: Sequence[Any]) -> list[Any]:
-    first = arguments[0]
-    return list(first) if isinstance(first, (list, tuple)) else list(arguments)
+    several = isinstance(arguments[0], (list, tuple))
+    return list(arguments[0] if several else arguments)
 
 
 def _averaged(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
-    tensors = _listed(arguments)
+    tensors = [_number(tensor) for tensor in _listed(arguments)]
     return reduce(add, tensors) * _number(1.0 / len(tensors))
 
 
@@ -185,31 +186,31 @@ def _concatenated(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder)
 
 
 def _clipped(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
-    return builder.clip(arguments[0], float(layer.x_min), float(layer.x_max))
+    return builder.clip(first(arguments), float(layer.x_min), float(layer.x_max))
 
 
 def _item(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
     key = tuple(arguments[1]) if isinstance(arguments[1], (list, tuple)) else arguments[1]
-    return arguments[0].rearranged(lambda entries: entries[key])
+    return first(arguments).rearranged(lambda entries: entries[key])
 
 
 def _reduced(kind: str) -> Layer:
     """Sum or mean over axes."""
 
     def reduced(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
-        rank = len(arguments[0].shape)
+        rank = len(first(arguments).shape)
         axes = (
             range(rank) if layer.axis is None else layer.axis if isinstance(layer.axis, (list, tuple)) else [layer.axis]
         )
-        total = arguments[0].summed(list(axes), bool(layer.keepdims))
-        return total if kind == "sum" else total * _number(max(1, total.size) / arguments[0].size)
+        total = first(arguments).summed(list(axes), bool(layer.keepdims))
+        return total if kind == "sum" else total * _number(max(1, total.size) / first(arguments).size)
 
     return reduced
 
 
 def _operation_reshaped(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
     shape = [1 if size is None else int(size) for size in layer.newshape]
-    return arguments[0].reshaped([1, *shape[1:]] if math.prod(shape) < 0 else shape)
+    return first(arguments).reshaped([1, *shape[1:]] if math.prod(shape) < 0 else shape)
 
 
 _LAYERS: dict[str, Layer] = {
@@ -232,7 +233,7 @@ _LAYERS: dict[str, Layer] = {
     "Rescaling": _rescaled,
     "Reshape": _reshaped,
     "Subtract": _folded(sub),
-    "ops.Absolute": lambda layer, arguments, builder: builder.absolute(arguments[0]),
+    "ops.Absolute": lambda layer, arguments, builder: builder.absolute(first(arguments)),
     "ops.Add": _folded(add),
     "ops.Clip": _clipped,
     "ops.Concatenate": _concatenated,
@@ -242,12 +243,12 @@ _LAYERS: dict[str, Layer] = {
     "ops.Mean": _reduced("mean"),
     "ops.Minimum": _smallest,
     "ops.Multiply": _folded(mul),
-    "ops.Negative": lambda layer, arguments, builder: neg(arguments[0]),
-    "ops.Relu": lambda layer, arguments, builder: ACTIVATIONS["relu"](arguments[0], builder),
-    "ops.Relu6": lambda layer, arguments, builder: ACTIVATIONS["relu6"](arguments[0], builder),
+    "ops.Negative": lambda layer, arguments, builder: neg(first(arguments)),
+    "ops.Relu": lambda layer, arguments, builder: ACTIVATIONS["relu"](first(arguments), builder),
+    "ops.Relu6": lambda layer, arguments, builder: ACTIVATIONS["relu6"](first(arguments), builder),
     "ops.LeakyRelu": _leaky_relu,
-    "ops.HardSigmoid": lambda layer, arguments, builder: ACTIVATIONS["hard_sigmoid"](arguments[0], builder),
-    "ops.HardTanh": lambda layer, arguments, builder: ACTIVATIONS["hard_tanh"](arguments[0], builder),
+    "ops.HardSigmoid": lambda layer, arguments, builder: ACTIVATIONS["hard_sigmoid"](first(arguments), builder),
+    "ops.HardTanh": lambda layer, arguments, builder: ACTIVATIONS["hard_tanh"](first(arguments), builder),
     "ops.Reshape": _operation_reshaped,
     "ops.Subtract": _folded(sub),
     "ops.Sum": _reduced("sum"),

@@ -11,52 +11,52 @@ import numpy as np
 from reluplan.network.affine import Affine
 from reluplan.network.builder import NetworkBuilder
 from reluplan.network.keras.activations import activated
-from reluplan.network.keras.variables import numbers
+from reluplan.network.keras.variables import first, numbers
 from reluplan.network.windows import Steps, average_pooled, convolved, max_pooled
 
 
 def convolution(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
     """Kernels (*taps, channels, filters)."""
     weights = np.moveaxis(numbers(layer.kernel), (-1, -2), (0, 1))
-    steps = _steps(layer, arguments[0], layer.kernel_size, layer.strides, layer.dilation_rate)
+    steps = _steps(layer, first(arguments), layer.kernel_size, layer.strides, layer.dilation_rate)
 
     def convolve(tensor: Affine) -> Affine:
         result = convolved(tensor, weights, [step.table() for step in steps], layer.groups)
         return result + _per_channel(layer.bias, result) if layer.use_bias else result
 
-    return activated(layer.activation, _channels_second(layer, arguments[0], convolve), builder)
+    return activated(layer.activation, _channels_second(layer, first(arguments), convolve), builder)
 
 
 def max_pooling(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
     """The largest entry of each window."""
-    steps = _steps(layer, arguments[0], layer.pool_size, layer.strides)
+    steps = _steps(layer, first(arguments), layer.pool_size, layer.strides)
     return _channels_second(
-        layer, arguments[0], lambda tensor: max_pooled(builder, tensor, [step.table() for step in steps])
+        layer, first(arguments), lambda tensor: max_pooled(builder, tensor, [step.table() for step in steps])
     )
 
 
 def average_pooling(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
     """The mean of each window, padding left out."""
-    steps = _steps(layer, arguments[0], layer.pool_size, layer.strides)
+    steps = _steps(layer, first(arguments), layer.pool_size, layer.strides)
     return _channels_second(
-        layer, arguments[0], lambda tensor: average_pooled(tensor, steps, counts_padding=False, ceil=False)
+        layer, first(arguments), lambda tensor: average_pooled(tensor, steps, counts_padding=False, ceil=False)
     )
 
 
 def global_average_pooling(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
     """The mean over all of space."""
-    axes = _space(layer, arguments[0])
-    count = math.prod(arguments[0].shape[axis] for axis in axes)
-    return arguments[0].summed(axes, layer.keepdims) * Affine.constant(1.0 / count)
+    axes = _space(layer, first(arguments))
+    count = math.prod(first(arguments).shape[axis] for axis in axes)
+    return first(arguments).summed(axes, layer.keepdims) * Affine.constant(1.0 / count)
 
 
 def global_max_pooling(layer: Any, arguments: Sequence[Any], builder: NetworkBuilder) -> Affine:
     """The largest entry over all of space."""
-    tensor = arguments[0]
+    tensor = first(arguments)
     axes = _space(layer, tensor)
     for axis in reversed(axes):
         tensor = builder.maximum_along(tensor, axis)
-    shape = [1 if axis in axes else size for axis, size in enumerate(arguments[0].shape)]
+    shape = [1 if axis in axes else size for axis, size in enumerate(first(arguments).shape)]
     return tensor.reshaped(shape) if layer.keepdims else tensor
 
 

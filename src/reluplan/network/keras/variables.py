@@ -1,11 +1,13 @@
-"""Numbers of Keras, whatever its backend."""
+"""What layers read: their own numbers, whatever the backend of Keras, and the tensors that they are given."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from reluplan.network.affine import Affine
 from reluplan.network.relu_network import Array
 
 
@@ -14,3 +16,10 @@ def numbers(variable: Any) -> Array:
     import keras
 
     return np.asarray(keras.ops.convert_to_numpy(variable), dtype=np.float64)
+
+
+def first(arguments: Sequence[Any]) -> Affine:
+    """The first argument, which must be a tensor."""
+    if not arguments or not isinstance(arguments[0], Affine):
+        raise ValueError("its first argument is not a tensor")
+    return arguments[0]

@@ -47,18 +47,18 @@ def _column_transformer(model: Any, tensor: Affine, builder: NetworkBuilder) -> 
     return side_by_side(parts)
 
 
-def _places(model: Any, columns: Any) -> list[int]:
-    """Positions of columns that are given by name, position, slice or mask."""
+def _places(model: Any, chosen: Any) -> list[int]:
+    """Positions of columns that are chosen by name, position, slice or mask."""
     names = [str(name) for name in getattr(model, "feature_names_in_", [])]
-    everywhere = np.arange(model.n_features_in_)
-    if isinstance(columns, slice):
-        ends = [names.index(end) if isinstance(end, str) else end for end in (columns.start, columns.stop)]
-        last = ends[1] + 1 if isinstance(columns.stop, str) else ends[1]  # a slice of names has its last one too
-        return everywhere[ends[0] : last : columns.step].tolist()
-    listed = [columns] if isinstance(columns, (str, int)) else list(columns)
-    if any(isinstance(column, str) for column in listed):
-        return [names.index(column) for column in listed]
-    return everywhere[np.asarray(listed, dtype=bool if _is_mask(listed) else np.intp)].tolist()
+    everywhere = list(range(model.n_features_in_))
+    if isinstance(chosen, slice):
+        start, stop = (names.index(end) if isinstance(end, str) else end for end in (chosen.start, chosen.stop))
+        last = stop + 1 if isinstance(chosen.stop, str) else stop  # a slice of names has its last one too
+        return everywhere[start : last : chosen.step]
+    listed = [chosen] if isinstance(chosen, (str, int)) else list(chosen)
+    if _is_mask(listed):
+        return [place for place, is_chosen in enumerate(listed) if is_chosen]
+    return [names.index(column) if isinstance(column, str) else everywhere[column] for column in listed]
 
 
 def _is_mask(columns: Sequence[Any]) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -65,15 +67,12 @@ def outputs_of(estimator: Any, inputs: Array) -> Array:
 
 
 def _as_fitted(estimator: Any, inputs: Array) -> Any:
-    """A table with named columns if the estimator was fitted to one and picks columns by name."""
+    """A table with named columns if the estimator was fitted to one, by whichever library is there."""
     names = getattr(estimator, "feature_names_in_", None)
-    if names is None:
-        return inputs
-    try:
-        import pandas
-    except ImportError:
-        return inputs
-    return pandas.DataFrame(inputs, columns=names)
+    for library in ("pandas", "polars") if names is not None else ():
+        with suppress(ImportError):
+            return import_module(library).DataFrame(dict(zip(names, inputs.T, strict=True)))
+    return inputs
 
 
 def constant(value: Any) -> Affine:

@@ -58,17 +58,17 @@ def power(call: Call) -> Affine:
 
 def interpolated(call: Call) -> Affine:
     """self + weight (end - self)."""
-    return call["self"] + call.tensor("weight") * (call["end"] - call["self"])
+    return call.tensor("self") + call.tensor("weight") * (call.tensor("end") - call.tensor("self"))
 
 
 def product(left: str, right: str) -> Operator:
     """A matrix product of the arguments of these names."""
-    return lambda call: call[left] @ call[right]
+    return lambda call: call.tensor(left) @ call.tensor(right)
 
 
 def linear(call: Call) -> Affine:
     """input weight' + bias."""
-    product = call["input"] @ _last_axes_swapped(call["weight"])
+    product = call.tensor("input") @ _last_axes_swapped(call["weight"])
     return product if call["bias"] is None else product + call["bias"]
 
 

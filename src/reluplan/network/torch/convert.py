@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,23 +59,16 @@ def _unwrapped(module: nn.Module) -> nn.Module:
     """The module inside torch.compile and DataParallel."""
     from torch import nn
 
-    while True:
-        if isinstance(module, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
-            module = module.module
-        elif isinstance(getattr(module, "_orig_mod", None), nn.Module):
-            module = module._orig_mod
-        else:
-            return module
+    wrappers = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+    inner = module.module if isinstance(module, wrappers) else getattr(module, "_orig_mod", None)
+    return _unwrapped(inner) if isinstance(inner, nn.Module) else module
 
 
 def _check_module(module: nn.Module) -> None:
-    import torch
     from torch import nn
 
     if not isinstance(module, nn.Module):
         raise InputError(f"from_torch takes a torch.nn.Module; this is a {type(module).__name__}")
-    if isinstance(module, torch.jit.ScriptModule):
-        raise InputError("a TorchScript module cannot be traced: give the nn.Module that it was made from, or ONNX")
     size = sum(tensor.numel() for tensor in _stored(module))
     if size > LARGEST_TENSOR:
         raise InputError(f"the PyTorch network has {size:,} weights; at most {LARGEST_TENSOR:,} are read")
@@ -92,9 +86,11 @@ def _stored(module: nn.Module) -> Iterator[Tensor]:
 
 
 def _check_part(part: nn.Module, name: str) -> None:
-    from torch import nn
+    from torch import jit, nn
     from torch.nn.parameter import is_lazy
 
+    if isinstance(part, jit.ScriptModule):
+        raise InputError(f"{name} is TorchScript: give the nn.Module that it was made from, or an ONNX file")
     for tensor in (*part.parameters(recurse=False), *part.buffers(recurse=False)):
         if is_lazy(tensor):
             raise InputError(f"{name} is lazy and has no weights yet: call the module once first")
@@ -137,19 +133,30 @@ def _given_shapes(input_shape: Any, example_input: Any) -> list[Shape]:
     """The shapes of the tensors that the module is called with, for a batch of one sample."""
     if input_shape is not None and example_input is not None:
         raise InputError("give from_torch an input_shape or an example_input, not both")
-    if example_input is not None:
-        examples = example_input if isinstance(example_input, (tuple, list)) else (example_input,)
-        shapes = [tuple(int(size) for size in np.shape(example)) for example in examples]
-        shapes = [(1, *shape[1:]) if len(shape) > 1 else shape for shape in shapes]
-    elif input_shape is not None:
-        given = input_shape if isinstance(input_shape, Sequence) else (input_shape,)
-        several = any(isinstance(part, Sequence) for part in given)
-        shapes = [(1, *(int(size) for size in shape)) for shape in (given if several else [given])]
-    else:
+    if input_shape is None and example_input is None:
         return []
+    try:
+        shapes = _sample_shapes(input_shape) if example_input is None else _example_shapes(example_input)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"input_shape is the shape of a sample, as in (4,), or a list of these; not {input_shape!r}"
+        ) from None
     if not shapes or any(min(shape, default=0) < 1 for shape in shapes):
         raise InputError(f"the inputs of the PyTorch network must have at least one entry each, not shapes {shapes}")
     return shapes
+
+
+def _sample_shapes(input_shape: Any) -> list[Shape]:
+    given = input_shape if isinstance(input_shape, Sequence) else (input_shape,)
+    several = any(isinstance(part, Sequence) for part in given)
+    return [(1, *map(index, shape)) for shape in (given if several else [given])]
+
+
+def _example_shapes(example_input: Any) -> list[Shape]:
+    """The first of several axes counts samples, and is taken as 1."""
+    examples = example_input if isinstance(example_input, (tuple, list)) else (example_input,)
+    shapes = [tuple(map(int, np.shape(example))) for example in examples]
+    return [(1, *shape[1:]) if len(shape) > 1 else shape for shape in shapes]
 
 
 def _found_program(module: nn.Module) -> tuple[list[Shape], ExportedProgram]:
@@ -224,8 +231,8 @@ def _sample_outputs(module: nn.Module, shapes: Sequence[Shape], inputs: Array) -
         raise InputError("the PyTorch network gives other outputs each time: it is random, or keeps a state")
     try:
         both = _outputs(module, shapes, inputs[:2]) if min(map(len, shapes)) > 1 else None
-    except (RuntimeError, ValueError, IndexError):
-        both = None  # a module for single samples
+    except Exception:  # a module for single samples, whatever it raises
+        both = None
     if both is not None and not _are_rows(both, rows[:2]):
         raise InputError(
             "the PyTorch network gives a sample other outputs in a batch than alone, where each must have its own row; "

@@ -100,7 +100,7 @@ def _decompositions() -> dict[Any, Any]:
     """Torch's rules that take operators apart, but for operators that are registered."""
     import torch
 
-    table = torch.export.default_decompositions()
+    table: Any = torch.export.default_decompositions()
     return {target: rule for target, rule in table.items() if _operator(target) is None}
 
 
@@ -145,6 +145,7 @@ class GraphWalk:
 
     def network(self) -> ReluNetwork:
         self._refuse_mutation()
+        self._program.graph.eliminate_dead_code()
         self._place_inputs()
         for node in self._program.graph.nodes:
             if node.op in ("call_function", "get_attr"):
@@ -203,10 +204,11 @@ class GraphWalk:
             return args[0][args[1]]
         if not any(True for _ in _symbolic([args, kwargs])):
             return self._constant(node.target, args, kwargs)
-        known = _operator(node.target)
+        target: Any = node.target
+        known = _operator(target)
         if known is None:
             raise ValueError("this operator is not supported; a function of it can be registered in ATEN_OPERATORS")
-        return known(Call(node.target, _by_name(node.target, args, kwargs), self._builder))
+        return known(Call(target, _by_name(target, args, kwargs), self._builder))
 
     def _constant(self, target: Any, args: Any, kwargs: Any) -> Any:
         """What depends on no input, computed by torch."""

@@ -62,8 +62,9 @@ def _only_tensor(call: Call) -> Affine:
 def _numerically(call: Call, replacement: Tensor) -> Tensor:
     """What torch computes with numbers in place of the tensor that depends on the inputs."""
     arguments = replaced_in(call, lambda tensor: as_torch(tensor) if tensor.is_constant else replacement)
-    result: Any = call.target(**arguments)
-    return result[0] if is_list(result) else result
+    results = call.target(**arguments)
+    result: Tensor = results[0] if is_list(results) else results
+    return result
 
 
 def _result_shape(call: Call) -> tuple[int, ...]:

@@ -41,7 +41,7 @@ def hard_tanh(call: Call) -> Affine:
 def soft_shrunk(call: Call) -> Affine:
     """x - min(max(x, -l), l)."""
     width = float(call["lambd"])
-    return call["self"] - call.builder.clip(call["self"], -width, width)
+    return call.tensor("self") - call.builder.clip(call["self"], -width, width)
 
 
 def threshold(call: Call) -> Affine:

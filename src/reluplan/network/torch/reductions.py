@@ -13,7 +13,7 @@ def summed(call: Call) -> Affine:
     """The sum over the axes of the call."""
     if not call["self"].shape:
         return call.tensor("self")
-    return call["self"].summed(_axes(call), bool(call.get("keepdim")))
+    return call.tensor("self").summed(_axes(call), bool(call.get("keepdim")))
 
 
 def averaged(call: Call) -> Affine:

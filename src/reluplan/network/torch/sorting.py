@@ -44,7 +44,7 @@ def _ascending(call: Call) -> Affine:
     Batcher's odd-even merge sort: stages of comparators (a, b) -> (min, max) of disjoint pairs, a layer of units each.
     """
     axis = call["self"].axis(call["dim"])
-    entries = call["self"].rearranged(lambda values: np.moveaxis(values, axis, -1))
+    entries = call.tensor("self").rearranged(lambda values: np.moveaxis(values, axis, -1))
     count = entries.shape[-1]
     for lows, highs in _comparator_stages(count):
         a, b = (entries.rearranged(partial(np.take, indices=places, axis=-1)) for places in (lows, highs))
