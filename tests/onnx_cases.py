@@ -244,6 +244,18 @@ def where(rng: Rng) -> Case:
     return Case([node("Where", "c x o")], shape, {"c": condition, "o": rounded(rng, part_of(rng, shape))})
 
 
+def choice(rng: Rng) -> Case:
+    """x - c or slope (x - c), by a comparison, written in one of several ways."""
+    size = int(rng.integers(1, 5))
+    operator = str(rng.choice(["Greater", "GreaterOrEqual", "Less", "LessOrEqual"]))
+    condition = [node(operator, "x c" if rng.random() < 0.5 else "c x", "b")]
+    if rng.random() < 0.3:
+        condition = [node(operator, "x c", "n"), node("Not", "n", "b")]
+    values = [node("Sub", "x c", "d"), node("Mul", "d s", "e")]
+    weights = {"c": rounded(rng, (size,)), "s": rounded(rng, (size,))}
+    return Case([*condition, *values, node("Where", "b d e")], [1, size], weights)
+
+
 def einsum(rng: Rng) -> Case:
     equation, wide = [("bi,ij->bj", 2), ("bi,jik->bkj", 3), ("bi,i->b", 1), ("bi,ij->ji", 2)][int(rng.integers(0, 4))]
     size = int(rng.integers(1, 5))
@@ -434,6 +446,7 @@ CASES: dict[str, Callable[[Rng], Case]] = {
     "ThresholdedRelu": plain("ThresholdedRelu", alpha=0.0),
     "Tile": tile,
     "Where": where,
+    "Where by a comparison": choice,
     **{f"{name} in set 6": old_arithmetic(name) for name in ("Add", "Sub", "Mul", "Div")},
     **{name: constants(name) for name in ("Exp", "Log", "Sqrt", "Reciprocal", "Floor", "Ceil", "Round", "Sign")},
     **{name: constants(name) for name in ("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Tanh")},

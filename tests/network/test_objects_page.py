@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
-from shared_data import ROOT
 
 from reluplan.network.torch import ATEN_OPERATORS
+from shared_data import ROOT
 
 PAGE = (ROOT / "docs" / "network-objects.md").read_text(encoding="utf-8")
 SECTIONS = {"PyTorch": "torch", "scikit-learn": "sklearn", "Keras": "keras"}

@@ -117,6 +117,32 @@ def test_sequential_network_becomes_a_plain_chain(tmp_path: Path) -> None:
     assert operators == ["Gemm", "Relu", "Gemm", "Relu", "Gemm"]
 
 
+def test_a_chain_has_what_other_readers_ask_for(tmp_path: Path) -> None:
+    """Tried with benchmarks/onnx_readers.py: OMLT 1.2.2, gurobi-machinelearning 1.7.0, onnxruntime 1.31.1, onnx 1.23.2.
+
+    OMLT: Gemm with three inputs and with alpha, beta and transB written out, weights and bias as initialisers, nodes
+    with names, and an input whose only fixed size is its width. gurobi-machinelearning: alpha = beta = 1, weights as
+    initialisers, every tensor read once. onnx: the full check.
+    """
+    write_onnx(random_network((3, 4, 4, 2), seed=0, dense=False), tmp_path / "a.onnx")
+    model = onnx.load(tmp_path / "a.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    for entry in model.graph.node:
+        if entry.op_type == "Gemm":
+            attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in entry.attribute}
+            assert attributes == {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 1}
+            assert len(entry.input) == 3
+            assert {*entry.input[1:]} <= weights
+    read = [name for entry in model.graph.node for name in entry.input]
+    names = [entry.name for entry in model.graph.node]
+    assert all(names)
+    assert len({*read}) == len(read)
+    assert len({*names, *read}) == len(names) + len(read)
+    (shape,) = (entry.type.tensor_type.shape for entry in model.graph.input)
+    assert [dim.dim_value for dim in shape.dim] == [0, 3]
+
+
 def test_only_the_blocks_with_weights_are_read(tmp_path: Path) -> None:
     """The output reads the inputs and the second layer, not the first."""
     network = random_network((2, 3, 3, 1), seed=1, dense=True)
@@ -490,6 +516,14 @@ BAD_GRAPHS = {
     "negative variance": (
         Graph([node("BatchNormalization", "x s o m v")], {**STATISTICS, "v": -np.ones(4)}),
         r"\(BatchNormalization\) .* NaN or infinite",
+    ),
+    "choice that jumps": (
+        Graph([node("Less", "x b", "c"), node("Where", "c x z")], {"b": np.ones(4), "z": np.zeros(4)}),
+        r"\(Where\) .* jumps where the condition changes",
+    ),
+    "condition as a number": (
+        Graph([node("Less", "x b", "c"), node("Cast", "c", to=TensorProto.DOUBLE)], {"b": np.ones(4)}),
+        r"\(Cast\) .* condition on the inputs, which jumps; .*distil",
     ),
     "product": (Graph([node("Mul", "x x")]), r"\(Mul\) .* multiplies two tensors"),
     "matrix product": (

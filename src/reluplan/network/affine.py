@@ -32,7 +32,8 @@ class Affine:
         tensor = base + rows c,        base of the tensor's shape, rows (entries row by row, columns) sparse.
 
     A tensor without columns is a constant; a constant of integers (shapes, indices, conditions) has a base of integers.
-    Later columns may be left out: they count as zero.
+    Later columns may be left out: they count as zero. Tensors may share the arrays of their rows, which are
+    therefore never changed, and are sorted by column within a row.
     """
 
     base: NDArray[Any]
@@ -291,6 +292,7 @@ def _product(matrix: Any, rows: Any) -> Any:
         return sparse.csr_array(matrix.toarray() @ rows.toarray())
     product = matrix @ rows
     product.eliminate_zeros()
+    product.sort_indices()  # here, where the arrays are its own: tensors share theirs
     return product
 
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from reluplan.network.affine import Affine, aligned, concatenated, require_held, require_size
+from reluplan.network.choice import Comparison, slope_of_choice
 from reluplan.network.relu_network import Layer, ReluNetwork
 
 
@@ -105,6 +106,12 @@ class NetworkBuilder:
             return Affine.constant(np.abs(tensor.base))
         return self._bends(tensor) * Affine.constant(2.0) - tensor
 
+    def choose(self, condition: Comparison, first: Affine, second: Affine) -> Affine:
+        """a where d > 0, else b, if a - b = k d, so that it does not jump: b + k max(0, d)."""
+        d, a, b = aligned(condition.difference, first, second)
+        slopes = slope_of_choice(d, a - b)
+        return b + self._bends(d, slopes != 0.0) * Affine.constant(slopes)
+
     def hard_sigmoid(self, tensor: Affine, alpha: float, beta: float) -> Affine:
         """min(max(alpha x + beta, 0), 1)."""
         return self.clip(tensor * Affine.constant(alpha) + Affine.constant(beta), 0.0, 1.0)
@@ -151,7 +158,7 @@ class NetworkBuilder:
 
 def _row_keys(tensor: Affine, places: NDArray[np.intp]) -> list[bytes]:
     """For each of these entries a digest of its coefficients and its constant: equal for equal entries."""
-    rows: Any = tensor.rows.sorted_indices()  # a copy: other tensors share the indices
+    rows: Any = tensor.rows if tensor.rows.has_sorted_indices else tensor.rows.sorted_indices()
     base = tensor.base.ravel().astype(np.float64) + 0.0
     keys = []
     for place in places.tolist():

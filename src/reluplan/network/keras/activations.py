@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from reluplan.network.affine import Affine
+from reluplan.network.affine import Affine, NotPiecewiseLinearError
 from reluplan.network.builder import NetworkBuilder
 
 Activation = Callable[[Affine, NetworkBuilder], Affine]
@@ -33,7 +33,7 @@ def activated(activation: Any, tensor: Affine, builder: NetworkBuilder) -> Affin
     if activation is not getattr(keras.activations, name, None):
         raise ValueError(f"the activation {name} is not one of keras.activations: use a layer of its own")
     if name in JUMPING:
-        raise ValueError(f"the activation {name} jumps, and a ReLU network cannot jump")
+        raise NotPiecewiseLinearError(f"the activation {name} jumps, and a ReLU network cannot jump")
     if name not in ACTIVATIONS:
-        raise ValueError(f"the activation {name} is not piecewise linear")
+        raise NotPiecewiseLinearError(f"the activation {name} is not piecewise linear")
     return ACTIVATIONS[name](tensor, builder)

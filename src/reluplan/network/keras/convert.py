@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from reluplan.errors import InputError, MissingExtraError
-from reluplan.network.affine import LARGEST_TENSOR, Affine, concatenated
+from reluplan.network.affine import LARGEST_TENSOR, Affine, NotPiecewiseLinearError, concatenated
 from reluplan.network.builder import NetworkBuilder
 from reluplan.network.conversion import WAY_OUT, require_same
 from reluplan.network.keras.layers import KERAS_LAYERS
@@ -137,7 +137,7 @@ def _layer(
         if not output.is_finite:
             raise ValueError("it gives a weight that is NaN or infinite")
     except ValueError as error:
-        way_out = f"; {WAY_OUT}" if str(error).endswith("not piecewise linear") else ""
+        way_out = f"; {WAY_OUT}" if isinstance(error, NotPiecewiseLinearError) else ""
         raise InputError(f"{place}: {error}{way_out}") from None
     return [output]
 

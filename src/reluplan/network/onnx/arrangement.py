@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from reluplan.network.affine import Affine, aligned, concatenated, require_size
+from reluplan.network.choice import Comparison
 from reluplan.network.onnx.call import Call, Operator, tensor_constant
 
 
@@ -102,9 +103,11 @@ def _padded(tensor: Affine, widths: list[tuple[int, int]], mode: str, value: flo
 
 
 def _where(call: Call) -> Affine:
-    """The condition must be a constant: a choice that hangs on the inputs jumps, if it is not a maximum."""
+    """By a constant, or by a comparison if the choice does not jump."""
+    if isinstance(call[0], Comparison):
+        return call.builder.choose(call[0], call[1], call[2])
     if not call[0].is_constant:
-        raise ValueError("its condition depends on the inputs; if it is a maximum, write it as Max, Relu or Clip")
+        raise ValueError("its condition must be a comparison or a constant")
     condition, first, second = aligned(*call.given)
     if first.is_constant and second.is_constant:
         return Affine.constant(np.where(condition.base != 0, first.base, second.base))

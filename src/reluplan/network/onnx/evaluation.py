@@ -11,6 +11,7 @@ import onnx
 
 from reluplan.network.affine import Affine, NotPiecewiseLinearError, concatenated, require_held
 from reluplan.network.builder import NetworkBuilder
+from reluplan.network.choice import Comparison
 from reluplan.network.onnx.call import Call, tensor_constant
 from reluplan.network.onnx.model_file import node_graphs, node_name, operator_name, opset_of, subgraphs
 from reluplan.network.onnx.operators import OPERATORS
@@ -18,6 +19,7 @@ from reluplan.network.onnx.samples import network_inputs, sample_shape
 from reluplan.network.relu_network import ReluNetwork
 
 WAY_OUT = "learn a ReLU network from it: reluplan distil PROBLEM --teacher FILE"
+CHOOSING = ("Where", "Not", "Identity")
 Values = MutableMapping[str, Affine]
 
 
@@ -97,6 +99,7 @@ class _Walk:
         try:
             if operator == "If":
                 return self.results(_branch(call), values)
+            _check_conditions(call, operator)
             with np.errstate(all="ignore"):  # an overflow shows up as infinity, and is reported as such
                 result = OPERATORS[operator](call)
             results = result if isinstance(result, list) else [result]
@@ -109,6 +112,12 @@ class _Walk:
             where = f" (inputs of shape {shapes})" if shapes else ""
             raise ValueError(f"{name} ({operator}) cannot be read: {error}{where}") from None
         return results
+
+
+def _check_conditions(call: Call, operator: str) -> None:
+    """A condition that depends on the inputs may only be read by operators that make a choice."""
+    if operator not in CHOOSING and any(isinstance(argument, Comparison) for argument in call.given):
+        raise NotPiecewiseLinearError("it computes with a condition on the inputs, which jumps")
 
 
 def _branch(call: Call) -> onnx.GraphProto:

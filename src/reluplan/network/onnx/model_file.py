@@ -113,6 +113,7 @@ def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
         raise ValueError(f"it uses ONNX operator set {opset}; sets {OLDEST_OPSET} to {newest} can be read")
     if model.graph.sparse_initializer:
         raise ValueError("sparse weights are not supported: export the network with dense weights")
+    model.ir_version = max(model.ir_version, 4)  # before it, weights had to be listed as inputs too; some were not
     for entry in (*model.graph.input, *model.graph.output):
         if not entry.type.WhichOneof("value"):
             entry.type.tensor_type.SetInParent()

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from reluplan.network.affine import Affine, NotPiecewiseLinearError
-from reluplan.network.onnx.call import Call, Operator
+from reluplan.network.choice import Comparison
+from reluplan.network.onnx.call import Call, Operator, Result, on_constants
 
 LARGEST_SINGLE = float(np.finfo(np.float32).max)  # what exporters write for "no bound"
 
@@ -59,13 +64,37 @@ def _shrink(call: Call) -> Affine:
     return call[0] - call.builder.clip(call[0], -bound, bound)
 
 
+def _compared(function: Callable[..., NDArray[Any]], is_less: bool) -> Operator:
+    """A comparison; one that depends on the inputs can only make a choice (Where)."""
+    folded = on_constants(function)
+
+    def evaluated(call: Call) -> Result:
+        if call.is_constant:
+            return folded(call)
+        first, second = call.operands
+        return Comparison.greater(second, first) if is_less else Comparison.greater(first, second)
+
+    return evaluated
+
+
+def _not(call: Call) -> Result:
+    if isinstance(call[0], Comparison):
+        return Comparison.greater(Affine.constant(0.0), call[0].difference)
+    return on_constants(np.logical_not)(call)
+
+
 OPERATORS: dict[str, Operator] = {
     "Abs": lambda call: call.builder.absolute(call[0]),
     "Clip": _clip,
+    "Greater": _compared(np.greater, is_less=False),
+    "GreaterOrEqual": _compared(np.greater_equal, is_less=False),
     "HardSigmoid": _hard_sigmoid,
     "LeakyRelu": _leaky_relu,
+    "Less": _compared(np.less, is_less=True),
+    "LessOrEqual": _compared(np.less_equal, is_less=True),
     "Max": lambda call: call.builder.maximum_of(call.given),
     "Min": lambda call: call.builder.minimum_of(call.given),
+    "Not": _not,
     "PRelu": _prelu,
     "Relu": lambda call: call.builder.relu(call[0]),
     "Shrink": _shrink,

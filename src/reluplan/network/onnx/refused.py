@@ -17,7 +17,7 @@ REASONS: dict[str, str] = {
     **dict.fromkeys(("GroupNormalization", "InstanceNormalization", "LayerNormalization", "LRN"), NORMALISING),
     **dict.fromkeys(("LpNormalization", "MeanVarianceNormalization", "RMSNormalization"), NORMALISING),
     **dict.fromkeys(("ArgMax", "ArgMin", "Ceil", "Floor", "Hardmax", "IsNaN", "Round", "Sign"), JUMPING),
-    **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Not", "Xor"), JUMPING),
+    **dict.fromkeys(("Equal", "And", "Or", "Xor"), JUMPING),
     **dict.fromkeys(("QuantizeLinear", "DynamicQuantizeLinear"), JUMPING),
     **dict.fromkeys(("Attention", "GRU", "LSTM", "RNN"), RECURRENT),
     **dict.fromkeys(("Loop", "Scan"), LOOPING),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,21 +16,28 @@ from reluplan.network.relu_network import Array, Layer, ReluNetwork
 
 OPSET = 17  # Gemm, Relu and Concat in double precision, for every onnxruntime since 1.12
 IR_VERSION = 8  # the file format of that operator set
+GEMM: dict[str, Any] = {
+    "alpha": 1.0,
+    "beta": 1.0,
+    "transA": 0,
+    "transB": 1,
+}  # ONNX's defaults too: OMLT does not know them
 LARGEST_FILE = 2**31 - 1  # bytes, the limit of protobuf
 
 
 def write_onnx(network: ReluNetwork, path: Path) -> None:
     """A file with the input "inputs" (batch, n) and the output "outputs" (batch, m).
 
-    Each layer is one Gemm, on the Concat of those earlier blocks that it gives any weight. The same
-    network always gives the same bytes. The file appears in one step, so that nobody reads half of it.
+    Each layer is one Gemm, on the Concat of those earlier blocks that it gives any weight; a sequential network is a
+    plain chain Gemm, Relu, ..., Gemm, as readers of sequential networks ask for (OMLT, gurobi-machinelearning). The
+    same network always gives the same bytes. The file appears in one step, so that nobody reads half of it.
     """
     if not network.input_count or not network.output_count:
         raise InputError(f"{path}: a network without inputs or without outputs cannot be written")
     model = _model(network)
     if model.ByteSize() > LARGEST_FILE:
         raise InputError(f"{path}: the network has {model.ByteSize():,} bytes, more than an ONNX file can hold")
-    onnx.checker.check_model(model)
+    onnx.checker.check_model(model, full_check=True)
     write_atomically(path, model.SerializeToString(deterministic=True), create_folder=False)
 
 
@@ -62,7 +70,7 @@ def _add_affine(graph: onnx.GraphProto, layer: Layer, blocks: list[tuple[str, in
     parameters = {f"{name}_weights": np.hstack(weights), f"{name}_bias": layer.bias}
     for key, values in parameters.items():
         graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(values, dtype=np.float64), key))
-    graph.node.append(helper.make_node("Gemm", [source, *parameters], [name], name=f"{name}_gemm", transB=1))
+    graph.node.append(helper.make_node("Gemm", [source, *parameters], [name], name=f"{name}_gemm", **GEMM))
 
 
 def _read_blocks(layer: Layer, blocks: list[tuple[str, int]]) -> Iterator[tuple[str, Array]]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from reluplan.network.affine import Affine, batch_normalised
-from reluplan.network.torch.call import Call, Condition, Operator, number
-from reluplan.network.torch.piecewise import switched
+from reluplan.network.affine import Affine, NotPiecewiseLinearError, batch_normalised
+from reluplan.network.choice import Comparison
+from reluplan.network.torch.call import Call, Operator, number
 
 
 def added(call: Call) -> Affine:
@@ -32,19 +32,18 @@ def scaled(tensor: Affine, factor: Any) -> Affine:
 
 
 def multiplied(call: Call) -> Affine:
-    """A factor that is a comparison switches between the other factor and zero."""
-    a, b = call["self"], call["other"]
-    if isinstance(a, Condition):
-        a, b = b, a
-    if isinstance(b, Condition) and isinstance(a, Affine):
-        return switched(call.builder, b, a, number(0.0))
+    """A factor that is a condition chooses between the other factor and zero."""
+    for name, other in (("self", "other"), ("other", "self")):
+        condition = call.arguments[name]
+        if isinstance(condition, Comparison):
+            return call.builder.choose(condition, call.tensor(other), number(0.0))
     return call.tensor("self") * call.tensor("other")
 
 
 def divided(call: Call) -> Affine:
     """self / other, for a constant other."""
     if call.get("rounding_mode") is not None:
-        raise ValueError("a division that rounds jumps: it is not continuous")
+        raise NotPiecewiseLinearError("a division that rounds jumps: it is not continuous")
     return call.tensor("self") / call.tensor("other")
 
 
@@ -53,7 +52,7 @@ def power(call: Call) -> Affine:
     exponent = call["exponent"]
     if isinstance(exponent, (int, float)) and exponent == 1:
         return call.tensor("self")
-    raise ValueError("a power is not piecewise linear")
+    raise NotPiecewiseLinearError("a power is not piecewise linear")
 
 
 def interpolated(call: Call) -> Affine:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reluplan.network.affine import Affine
+from reluplan.network.affine import Affine, NotPiecewiseLinearError
 from reluplan.network.builder import NetworkBuilder
+from reluplan.network.choice import Comparison
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,21 +21,10 @@ INDEX_ARGUMENTS = {"index", "indices", "condition", "mask"}
 
 
 @dataclass(frozen=True)
-class Condition:
-    """True where an affine tensor is above zero."""
-
-    difference: Affine
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.difference.shape
-
-
-@dataclass(frozen=True)
 class Call:
     """One node of the graph with its arguments evaluated.
 
-    arguments: by their names in ATen's schema, with defaults; tensors are `Affine`, or a `Condition`.
+    arguments: by their names in ATen's schema, with defaults; tensors are `Affine`, and conditions `Comparison`.
     """
 
     target: OpOverload
@@ -42,21 +32,26 @@ class Call:
     builder: NetworkBuilder
 
     def __getitem__(self, name: str) -> Any:
+        """An argument, but no condition: only those who make a choice by it look into `arguments`."""
+        _refuse_condition(self.arguments[name])
         return self.arguments[name]
 
     def get(self, name: str) -> Any:
         """An argument that only some overloads have."""
-        return self.arguments.get(name)
+        return self[name] if name in self.arguments else None
 
     def tensor(self, name: str) -> Affine:
         """A tensor, or a number as one."""
-        value = self.arguments[name]
-        if isinstance(value, Condition):
-            raise ValueError("it computes with a comparison, which jumps")
-        return value if isinstance(value, Affine) else Affine.constant(np.array(value, dtype=np.float64))
+        value = self[name]
+        return value if isinstance(value, Affine) else number(value)
 
 
-Result = Affine | Condition | int | list[Any]
+def _refuse_condition(value: Any) -> None:
+    if isinstance(value, Comparison):
+        raise NotPiecewiseLinearError("it computes with a condition, which jumps")
+
+
+Result = Affine | int | list[Any]
 Operator = Callable[[Call], Result]
 
 
@@ -72,8 +67,7 @@ def is_list(value: Any) -> bool:
 
 def tensors_in(value: Any) -> Iterable[Affine]:
     """The symbolic tensors in nested arguments; ValueError for a condition."""
-    if isinstance(value, Condition):
-        raise ValueError("it computes with a comparison, which jumps")
+    _refuse_condition(value)
     if isinstance(value, Affine):
         yield value
     elif isinstance(value, (list, tuple)):

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reluplan.errors import InputError
-from reluplan.network.affine import Affine, concatenated, require_size
+from reluplan.network.affine import Affine, NotPiecewiseLinearError, concatenated, require_size
 from reluplan.network.builder import NetworkBuilder
+from reluplan.network.choice import Comparison
 from reluplan.network.conversion import WAY_OUT, one_line
 from reluplan.network.relu_network import ReluNetwork
-from reluplan.network.torch.call import INDEX_ARGUMENTS, Call, Condition, Operator
+from reluplan.network.torch.call import INDEX_ARGUMENTS, Call, Operator
 from reluplan.network.torch.operators import ATEN_OPERATORS
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ class GraphWalk:
             if not all(tensor.is_finite for tensor in _symbolic(value)):
                 raise ValueError("it gives a weight that is NaN or infinite")
         except ValueError as error:
-            way_out = f"; {WAY_OUT}" if str(error).endswith("not piecewise linear") else ""
+            way_out = f"; {WAY_OUT}" if isinstance(error, NotPiecewiseLinearError) else ""
             raise InputError(f"{_place(node)}: {_operator_name(node)}: {error}{way_out}") from None
         return value
 
@@ -238,7 +239,7 @@ class GraphWalk:
                     continue
                 raise InputError(f"the PyTorch network returns {spec.arg.value!r}, which is not a tensor")
             value = _as_affine(self._values[spec.arg.name])
-            if not isinstance(value, Affine):
+            if not isinstance(value, Affine) or isinstance(value, Comparison):
                 raise InputError("the PyTorch network returns a comparison or positions, which jump")
             yield value
 
@@ -259,8 +260,6 @@ def _symbolic(value: Any) -> Iterator[Affine]:
     """The symbolic tensors in nested arguments."""
     if isinstance(value, Affine):
         yield value
-    elif isinstance(value, Condition):
-        yield value.difference
     elif isinstance(value, (list, tuple)):
         for part in value:
             yield from _symbolic(part)

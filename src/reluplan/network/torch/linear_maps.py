@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from reluplan.network.affine import LARGEST_TENSOR, Affine
+from reluplan.network.affine import LARGEST_TENSOR, Affine, NotPiecewiseLinearError
 from reluplan.network.torch.call import Call, as_torch, is_list, replaced_in, tensors_in
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _only_tensor(call: Call) -> Affine:
     """The one argument that depends on the inputs."""
     symbolic = [tensor for tensor in tensors_in(list(call.arguments.values())) if not tensor.is_constant]
     if len(symbolic) != 1:
-        raise ValueError("it multiplies two tensors that both depend on the inputs: not piecewise linear")
+        raise NotPiecewiseLinearError("it multiplies two tensors that both depend on the inputs: not piecewise linear")
     return symbolic[0]
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from reluplan.network.affine import Affine, concatenated
+from reluplan.network.affine import Affine, NotPiecewiseLinearError, concatenated
 from reluplan.network.torch.call import INDEX_ARGUMENTS, Call, Result, is_list, replaced_in, tensors_in
 
 
@@ -55,7 +55,7 @@ def kept(call: Call) -> Affine:
     """The tensor as it is; rounding to another floating-point type is left out, as it is not affine."""
     dtype = call.get("dtype")
     if dtype is not None and not dtype.is_floating_point:
-        raise ValueError(f"it rounds to {dtype}: that jumps")
+        raise NotPiecewiseLinearError(f"it rounds to {dtype}: that jumps")
     result: Affine = call.arguments[next(iter(call.arguments))]
     return result
 

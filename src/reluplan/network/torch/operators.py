@@ -5,7 +5,7 @@ An operator raises ValueError with the reason alone; the walk of the graph adds 
 
 from __future__ import annotations
 
-from reluplan.network.affine import Affine
+from reluplan.network.affine import Affine, NotPiecewiseLinearError
 from reluplan.network.torch import arithmetic, linear_maps, moving, piecewise, reductions, sliding, sorting
 from reluplan.network.torch.call import Call, Operator
 from reluplan.registry import Registry
@@ -16,7 +16,7 @@ ATEN_OPERATORS: Registry[Operator] = Registry("ATen operator", "reluplan.aten_op
 
 def _refused(reason: str) -> Operator:
     def refused(call: Call) -> Affine:
-        raise ValueError(reason)
+        raise NotPiecewiseLinearError(reason)
 
     return refused
 

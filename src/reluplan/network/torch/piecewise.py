@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from reluplan.network.affine import Affine, aligned
-from reluplan.network.builder import NetworkBuilder
-from reluplan.network.torch.call import Call, Condition, Operator, Result, number
+from reluplan.network.affine import Affine, NotPiecewiseLinearError
+from reluplan.network.choice import Comparison
+from reluplan.network.torch.call import Call, Operator, Result, number
 from reluplan.network.torch.moving import moved
-
-SWITCH_TOLERANCE = 1e-12
-"""How far, relative to its terms, a switch may jump: the rounding of its two sides."""
 
 
 def clamped(call: Call) -> Affine:
@@ -70,47 +66,29 @@ def randomised_relu(call: Call) -> Affine:
 
 
 def compared(above: bool) -> Operator:
-    """A condition self > other, or self < other; where they are equal both sides of a switch agree."""
+    """A condition self > other, or self < other; where they are equal both sides of a choice agree."""
 
-    def compared(call: Call) -> Condition:
-        difference = call.tensor("self") - call.tensor("other")
-        return Condition(difference if above else -difference)
+    def compared(call: Call) -> Comparison:
+        sides = call.tensor("self"), call.tensor("other")
+        return Comparison.greater(*(sides if above else reversed(sides)))
 
     return compared
 
 
-def negated(call: Call) -> Condition:
+def negated(call: Call) -> Comparison:
     """The opposite of a condition."""
-    if not isinstance(call["self"], Condition):
-        raise ValueError("it asks whether a tensor is zero: that jumps")
-    return Condition(-call["self"].difference)
+    condition = call.arguments["self"]
+    if not isinstance(condition, Comparison):
+        raise NotPiecewiseLinearError("it asks whether a tensor is zero: that jumps")
+    return Comparison.greater(number(0.0), condition.difference)
 
 
 def where(call: Call) -> Result:
     """A choice by a constant mask, or by a condition."""
-    if isinstance(call["condition"], Condition):
-        return switched(call.builder, call["condition"], call.tensor("self"), call.tensor("other"))
     import torch
 
-    arguments = {"condition": call["condition"], "self": call.tensor("self"), "other": call.tensor("other")}
+    condition = call.arguments["condition"]
+    if isinstance(condition, Comparison):
+        return call.builder.choose(condition, call.tensor("self"), call.tensor("other"))
+    arguments = {"condition": condition, "self": call.tensor("self"), "other": call.tensor("other")}
     return moved(Call(torch.ops.aten.where.self, arguments, call.builder))
-
-
-def switched(builder: NetworkBuilder, condition: Condition, yes: Affine, no: Affine) -> Affine:
-    """yes where d > 0 and no elsewhere: no + k max(0, d), if yes - no = k d for a number k per entry.
-
-    Otherwise the two sides do not meet where d = 0, and the switch jumps.
-    """
-    d, yes, no = aligned(condition.difference, yes, no)
-    gap = yes - no
-    k = _dot(gap, d) / np.where(_dot(d, d) > 0.0, _dot(d, d), 1.0)
-    rest = gap - d * Affine.constant(k)
-    if np.any(_dot(rest, rest) > SWITCH_TOLERANCE**2 * (_dot(yes, yes) + _dot(no, no))):
-        raise ValueError("its two sides differ where its condition changes: it jumps, or is not piecewise linear")
-    return no + builder.maximum(number(0.0), d) * Affine.constant(k)
-
-
-def _dot(a: Affine, b: Affine) -> NDArray[Any]:
-    """For each entry the inner product of its coefficients, with the constant as one of them."""
-    products = np.asarray(a.rows.multiply(b.rows).sum(axis=1)).reshape(a.shape)
-    return np.asarray(a.base * b.base + products)

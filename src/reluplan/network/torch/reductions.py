@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from reluplan.network.affine import Affine
+from reluplan.network.affine import Affine, NotPiecewiseLinearError
 from reluplan.network.torch.call import Call, Operator, number
 
 
@@ -64,4 +64,4 @@ def norm(call: Call) -> Affine:
         return summed(absolute)
     if call["ord"] == math.inf:
         return largest(absolute)
-    raise ValueError("this norm is not piecewise linear")
+    raise NotPiecewiseLinearError("this norm is not piecewise linear")
