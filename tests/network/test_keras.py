@@ -22,7 +22,7 @@ from reluplan.network.relu_network import ReluNetwork
 
 if importlib.util.find_spec("tensorflow") is None:
     os.environ.setdefault("KERAS_BACKEND", "torch")
-TOLERANCE = 1e-6  # the products of Keras with torch are of single precision, whatever its settings say
+TOLERANCE = 1e-6  # products of Keras are of single precision with every backend, whatever its settings say
 needs_keras = pytest.mark.skipif(importlib.util.find_spec("keras") is None, reason="Keras is an optional package")
 
 

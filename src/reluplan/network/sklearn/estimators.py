@@ -68,8 +68,8 @@ def outputs_of(estimator: Any, inputs: Array) -> Array:
 
 def _as_fitted(estimator: Any, inputs: Array) -> Any:
     """A table with named columns if the estimator was fitted to one, by whichever library is there."""
-    names = getattr(estimator, "feature_names_in_", None)
-    for library in ("pandas", "polars") if names is not None else ():
+    names: Any = getattr(estimator, "feature_names_in_", None)
+    for library in () if names is None else ("pandas", "polars"):
         with suppress(ImportError):
             return import_module(library).DataFrame(dict(zip(names, inputs.T, strict=True)))
     return inputs
