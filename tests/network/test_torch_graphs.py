@@ -120,6 +120,11 @@ MODULES: dict[str, Callable[[], Any]] = {
     "Dropouts": activated(lambda: nn.Sequential(nn.Dropout(), nn.AlphaDropout(), nn.ReLU())),
     "clamp": on_linear(lambda h: h.clamp(-1, 1) + h.clamp_min(0.2) + h.clamp_max(0.1)),
     "clamp to tensors": on_linear(lambda h: torch.clamp(h, -torch.arange(6.0), torch.ones(6))),
+    "clamp to nothing": lambda: Forward(
+        lambda self, x: torch.clamp(x, self.low, self.high),
+        low=torch.tensor([-torch.inf, -1.0, 0.0, 1.0]),
+        high=torch.tensor([1.0, torch.inf, torch.inf, 2.0]),
+    ),
     "clamp to expressions": on_linear(lambda h: torch.clamp(h, h[:, :1], h[:, 1:2])),
     "maximum, minimum": on_linear(lambda h: torch.maximum(h[:, :3], h[:, 3:]) - torch.min(h[:, :3], h[:, 2:5])),
     "abs": on_linear(lambda h: h.abs()),
@@ -251,6 +256,14 @@ def test_casts_do_not_round() -> None:
     assert np.array_equal(network.output.weights, module.linear.weight.detach().double().numpy())
 
 
+def test_parts_may_have_precisions_of_their_own() -> None:
+    module = Forward(
+        lambda self, x: self.b(self.a(x.half()).relu().float()), a=nn.Linear(3, 4).half(), b=nn.Linear(4, 2)
+    )
+    network = from_torch(module, input_shape=3)
+    assert np.array_equal(network.hidden[0].weights, module.a.weight.detach().double().numpy())
+
+
 def test_the_size_of_the_input_is_found_only_if_it_is_fixed() -> None:
     entries_unread = Forward(lambda self, x: self.linear(x[:, :3]), linear=nn.Linear(3, 2))
     with pytest.raises(InputError, match=r"input_shape=\(4,\)"):
@@ -288,6 +301,15 @@ def test_modules_composed_at_random(choices: list[int], size: int, seed: int) ->
     module = nn.Sequential(*(LAYERS[choice](size) for choice in choices)).double().eval()
     network = from_torch(module, input_shape=size)
     assert largest_error(module, network, [(size,)]) < 1e-12
+
+
+class Failing(nn.Module):  # type: ignore[misc, name-defined]
+    """Can be traced, and fails after that."""
+
+    def forward(self, x: Any) -> Any:
+        if not torch.compiler.is_exporting():
+            raise KeyError("no")
+        return x
 
 
 class Counting(nn.Module):  # type: ignore[misc, name-defined]
@@ -338,11 +360,13 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "numpy": (lambda: Forward(lambda self, x: torch.from_numpy(x.numpy())), "makes a Python number"),
     "random": (lambda: Forward(lambda self, x: x + torch.rand(4)), "random"),
     "random elsewhere": (lambda: Forward(lambda self, x: x + np.random.default_rng().random()), "other outputs each"),
+    "fails when called": (Failing, "fails when it is called with numbers: 'no'"),
     "dropout": (lambda: Forward(lambda self, x: F.dropout(x)), "training=self.training"),
     "counts calls": (lambda: Counting(0), "other outputs each time"),
     "counts calls in a buffer": (lambda: Counting(torch.zeros(())), "changes its buffer 'calls'"),
     "mean of the batch": (lambda: Forward(lambda self, x: x - x.mean(0)), "in a batch than alone"),
     "integers in": (lambda: nn.Embedding(4, 2), r"module \(Embedding\) .* fails for inputs of shape"),
+    "infinite buffer": (lambda: Forward(lambda self, x: x * self.k, k=torch.tensor(torch.inf)), "NaN or infinite"),
     "infinite": (lambda: Forward(lambda self, x: x / self.zero, zero=torch.zeros(())), "NaN or infinite"),
     "too large": (lambda: Forward(lambda self, x: 1e20 * x), "below 1e"),
     "huge result": (lambda: Forward(lambda self, x: x.repeat(1, 10**9).sum(1)), "would be too large"),

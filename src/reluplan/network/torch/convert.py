@@ -96,7 +96,7 @@ def _check_part(part: nn.Module, name: str) -> None:
             raise InputError(f"{name} is lazy and has no weights yet: call the module once first")
         if tensor.is_complex() or tensor.is_quantized or tensor.is_meta:
             raise InputError(f"{name}: its weights are {tensor.dtype} on {tensor.device}, not real numbers in memory")
-        if tensor.is_floating_point() and not tensor.isfinite().all():
+        if isinstance(tensor, nn.Parameter) and tensor.is_floating_point() and not tensor.isfinite().all():
             raise InputError(f"{name} has a weight that is NaN or infinite")
     if isinstance(part, nn.modules.batchnorm._BatchNorm) and part.running_mean is None:
         raise InputError(f"{name} keeps no running statistics, so that its outputs depend on the whole batch")
@@ -139,7 +139,8 @@ def _given_shapes(input_shape: Any, example_input: Any) -> list[Shape]:
         shapes = _sample_shapes(input_shape) if example_input is None else _example_shapes(example_input)
     except (TypeError, ValueError):
         raise InputError(
-            f"input_shape is the shape of a sample, as in (4,), or a list of these; not {input_shape!r}"
+            f"input_shape is the shape of a sample, as in (4,), or a list of these (not {input_shape!r}), and "
+            f"example_input a tensor or a tuple of them"
         ) from None
     if not shapes or any(min(shape, default=0) < 1 for shape in shapes):
         raise InputError(f"the inputs of the PyTorch network must have at least one entry each, not shapes {shapes}")
@@ -210,17 +211,19 @@ def _zeros(module: nn.Module, shapes: Sequence[Shape]) -> list[Tensor]:
 def _require_faithful(network: ReluNetwork, module: nn.Module, shapes: Sequence[Shape]) -> None:
     """InputError if the module itself, called with numbers, gives other outputs than the network.
 
-    It computes in double precision, or in its own if a cast in its forward does not go together with that.
+    It computes in double precision, or as it is if that does not go together with casts in its forward.
     """
-    import torch
-
-    for dtype, tolerance in ((torch.float64, 1e-6), (_dtype(module), 1e-2)):
-        outputs = partial(_sample_outputs, module.to(dtype), shapes)
+    reason = ""
+    for called, tolerance in ((copy.deepcopy(module).double(), 1e-6), (module, 1e-2)):
         try:
-            require_same(network, outputs, "the PyTorch network", tolerance)
-        except RuntimeError:
+            require_same(network, partial(_sample_outputs, called, shapes), "the PyTorch network", tolerance)
+        except InputError:
+            raise
+        except Exception as error:  # whatever the forward of a user's module raises
+            reason = one_line(error)
             continue
         return
+    raise InputError(f"the PyTorch network can be traced, but fails when it is called with numbers: {reason}")
 
 
 def _sample_outputs(module: nn.Module, shapes: Sequence[Shape], inputs: Array) -> Array:
