@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tracemalloc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -416,6 +418,32 @@ def test_a_fixed_batch_of_several_inputs_and_outputs(tmp_path: Path) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        node("MatMul", "x w"),
+        node("Gemm", "x t", transB=1),
+        node("Gemm", "x w", transB=0),
+        node("Sub", "x b"),
+        node("Scaler", "x", domain="ai.onnx.ml", offset=[1.0, 2.0, 3.0, 4.0], scale=[1.0]),
+    ],
+    ids=lambda entry: entry.op_type,
+)
+def test_an_open_width_is_that_of_the_first_weights(first: onnx.NodeProto, tmp_path: Path) -> None:
+    """As skl2onnx writes it for an input of shape [None, None]."""
+    graph = Graph([first], {"w": A43, "t": A34, "b": B4}, {"x": ("batch", "n")}, domains={"ai.onnx.ml": 3})
+    assert read_onnx(graph.save(tmp_path)).input_count == 4
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.FLOAT])
+def test_weights_of_lower_precision_are_read_exactly(kind: int, tmp_path: Path) -> None:
+    model = Graph([node("MatMul", "x w", "h"), node("Relu", "h")], dtype=kind).model()
+    numbers = [0.5, -1.25, 3.0, 2.0**-10]
+    model.graph.initializer.append(helper.make_tensor("w", kind, [4, 1], numbers))
+    (tmp_path / "a.onnx").write_bytes(model.SerializeToString())
+    assert np.array_equal(read_onnx(tmp_path / "a.onnx").hidden[0].weights, [numbers])
+
+
 def test_several_outputs_follow_each_other(tmp_path: Path) -> None:
     path = Graph([node("Relu", "x", "z"), node("Neg", "x", "y")], outputs=("y", "z")).save(tmp_path)
     assert np.array_equal(read_onnx(path).forward([1.0, -2.0, 3.0, 0.0]), [-1, 2, -3, 0, 1, 0, 3, 0])
@@ -651,6 +679,49 @@ def test_sparse_weights_are_refused(tmp_path: Path) -> None:
     model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [4]))
     (tmp_path / "a.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(InputError, match="sparse weights"):
+        read_onnx(tmp_path / "a.onnx")
+
+
+def sparse_file(path: Path, size: int) -> None:
+    """A file of that size that takes no room on the disk."""
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    sparse_file(tmp_path / "a.onnx", 600 * 10**6)
+    tracemalloc.start()
+    with pytest.raises(InputError, match=r"the network has 600 MB; at most 500 MB are read"):
+        read_onnx(tmp_path / "a.onnx")
+    assert tracemalloc.get_traced_memory()[1] < 10**6
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("length", ["600000000", "", "300000000"])
+def test_external_weights_that_are_too_large_are_not_read(length: str, tmp_path: Path) -> None:
+    """Also where two tensors share a file, and where the length is left out."""
+    tensors = []
+    for name in ("w", "v"):
+        tensor = onnx.TensorProto(name=name, data_type=TensorProto.FLOAT, dims=[4, 3], data_location="EXTERNAL")
+        details = {"location": "weights.bin", **({"length": length} if length else {})}
+        for key, value in details.items():
+            tensor.external_data.add(key=key, value=value)
+        tensors.append(tensor)
+    model = Graph([node("Gemm", "x w")]).model()
+    model.graph.initializer.extend(tensors)
+    (tmp_path / "a.onnx").write_bytes(model.SerializeToString())
+    sparse_file(tmp_path / "weights.bin", 600 * 10**6)
+    tracemalloc.start()
+    with pytest.raises(InputError, match=r"at most 500 MB are read"):
+        read_onnx(tmp_path / "a.onnx")
+    assert tracemalloc.get_traced_memory()[1] < 10**6
+    tracemalloc.stop()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.onnx")
+    with pytest.raises(InputError, match="not a regular file"):
         read_onnx(tmp_path / "a.onnx")
 
 

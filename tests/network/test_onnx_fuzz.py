@@ -102,7 +102,7 @@ class Composer:
         shared: dict[str, NDArray[np.int64]] = {"one": np.array([1]), "last": np.array([-1]), "sizes": np.array([1, 2])}
         shared["widths"] = np.array([0, 0, 1, 0, 0, 1])
         weights = [*self.weights, *(numpy_helper.from_array(value, name) for name, value in shared.items())]
-        shape = ["batch", WIDTH, WIDTH]
+        shape: list[str | int | None] = ["batch", WIDTH, WIDTH]
         ends = [helper.make_tensor_value_info(name, TensorProto.DOUBLE, shape) for name in ("x", self.names[-1])]
         graph = helper.make_graph(self.nodes, "composed", ends[:1], ends[1:], weights)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)

@@ -162,7 +162,8 @@ class Affine:
 
     def __add__(self, other: Affine) -> Affine:
         a, b = aligned(self, other)
-        return Affine(a.base + b.base, a.rows + b.rows)
+        rows = a.rows + b.rows if a.rows.nnz and b.rows.nnz else (a if a.rows.nnz else b).rows
+        return Affine(a.base + b.base, rows)
 
     def __sub__(self, other: Affine) -> Affine:
         return self + -other
@@ -199,10 +200,10 @@ class Affine:
         return _product_of_stacks(self, other)
 
 
-def require_size(count: int) -> None:
+def require_size(count: int, what: str = "its result") -> None:
     """ValueError if a tensor would hold more numbers than the limit."""
     if count > LARGEST_TENSOR:
-        raise ValueError(f"its result would be too large: {count:,} numbers; at most {LARGEST_TENSOR:,} are held")
+        raise ValueError(f"{what} would be too large: {count:,} numbers; at most {LARGEST_TENSOR:,} are held")
 
 
 def require_held(count: int, what: str) -> None:
@@ -311,16 +312,27 @@ def _constant_product(left: NDArray[Any], right: NDArray[Any]) -> Affine:
 
 def _times_matrix(tensor: Affine, right: NDArray[Any]) -> Affine:
     """tensor (..., k) times a constant (k,) or (k, n): for each of its vectors v, right' v."""
-    matrix = sparse.csr_array(right.reshape(len(right), -1).T)
+    matrix = _sparse(right.reshape(len(right), -1).T)
     shape = (*tensor.shape[:-1], *right.shape[1:])
     return tensor.mapped(_repeated(matrix, math.prod(tensor.shape[:-1]), 1), shape)
 
 
 def _matrix_times(left: NDArray[Any], tensor: Affine) -> Affine:
     """A constant (m, k) or (k,) times a tensor (k, n) or (k,)."""
-    matrix = sparse.csr_array(left.reshape(-1, left.shape[-1]))
+    matrix = _sparse(left.reshape(-1, left.shape[-1]))
     shape = (*left.shape[:-1], *tensor.shape[1:])
     return tensor.mapped(_repeated(matrix, 1, math.prod(tensor.shape[1:])), shape)
+
+
+def _sparse(matrix: NDArray[Any]) -> Any:
+    """The matrix in sparse rows; one without zeros, as most weights are, takes a shorter way than scipy's."""
+    if not matrix.size or not matrix.all():
+        return sparse.csr_array(matrix)
+    height, width = matrix.shape
+    dtype = np.int32 if matrix.size < np.iinfo(np.int32).max else np.int64
+    indices = np.tile(np.arange(width, dtype=dtype), height)
+    starts = np.arange(0, matrix.size + 1, width, dtype=dtype)
+    return sparse.csr_array((matrix.ravel(), indices, starts), shape=matrix.shape)
 
 
 def _repeated(matrix: Any, blocks: int, columns: int) -> Any:

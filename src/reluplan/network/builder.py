@@ -148,7 +148,7 @@ class NetworkBuilder:
     def _layer(self, tensor: Affine) -> Layer:
         """weights = rows, bias = base, with the entries of the tensor row by row."""
         count = tensor.size * (1 + self._column_count)
-        require_size(count)
+        require_size(count, f"a layer of {tensor.size:,} units over {self._column_count:,} inputs and units before it")
         self._held += count
         require_held(self._held, "the layers of the network")
         weights = tensor.extended(self._column_count).rows.toarray()

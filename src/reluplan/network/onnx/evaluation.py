@@ -40,7 +40,7 @@ def evaluated(model: onnx.ModelProto, batch: int = 1) -> Evaluated:
     inputs: dict[str, Affine] = {}
     count = 0
     for entry in entries:
-        inputs[entry.name] = Affine.columns(count, sample_shape(entry, batch))
+        inputs[entry.name] = Affine.columns(count, sample_shape(graph, entry, batch))
         count += inputs[entry.name].size
     builder = NetworkBuilder(count)
     walk = _Walk(model, builder)

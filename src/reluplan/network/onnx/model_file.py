@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 
 import onnx
-import onnx.inliner
 from onnx import TensorProto
 
 from reluplan.errors import InputError
@@ -136,6 +135,8 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     """Local functions written out; how many nodes that gives is counted first."""
     if not model.functions:
         return model
+    from onnx import inliner  # here, because few files need it
+
     functions = {(function.domain, function.name): function for function in model.functions}
     calls = {key: [(node.domain, node.op_type) for node in function.node] for key, function in functions.items()}
 
@@ -150,7 +151,7 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     if total > LARGEST_GRAPH:
         raise ValueError(f"its functions make {total:,} nodes; at most {LARGEST_GRAPH:,} are read")
     try:
-        return onnx.inliner.inline_local_functions(model)
+        return inliner.inline_local_functions(model)
     except Exception as error:  # the binding raises plain RuntimeErrors and others of its own
         raise ValueError(f"its functions cannot be written out: {error}") from None
 

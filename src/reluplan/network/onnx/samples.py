@@ -38,7 +38,7 @@ def fixed_batch(graph: onnx.GraphProto) -> FixedBatch | None:
     return None
 
 
-def sample_shape(entry: onnx.ValueInfoProto, batch: int) -> tuple[int, ...]:
+def sample_shape(graph: onnx.GraphProto, entry: onnx.ValueInfoProto, batch: int) -> tuple[int, ...]:
     """(n,) or (batch, n, ...): the first of several axes counts the samples."""
     if not entry.type.HasField("tensor_type"):
         raise ValueError(f"the input '{entry.name}' must be a tensor")
@@ -47,12 +47,31 @@ def sample_shape(entry: onnx.ValueInfoProto, batch: int) -> tuple[int, ...]:
         raise ValueError(f"the input '{entry.name}' must hold floating-point numbers, not {_type_name(kind)}")
     sizes = _sizes(entry)
     first, rest = (sizes[:1], sizes[1:]) if len(sizes) > 1 else ([], sizes)
+    if first and rest == [0]:
+        rest = [_width_by_use(graph, entry.name)]
     if not rest or min(rest) < 1:
         raise ValueError(
             f"the input '{entry.name}' must have a fixed number of entries, as in (n) or (batch, n): "
             f"export the network with that shape"
         )
     return (*(batch for _ in first), *rest)
+
+
+def _width_by_use(graph: onnx.GraphProto, name: str) -> int:
+    """The entries of an input (batch, ?) that the first node with constants expects; 0 if there is none to be seen."""
+    weights = {tensor.name: list(tensor.dims) for tensor in graph.initializer}
+    for node in graph.node:
+        if list(node.input[:1]) != [name]:
+            continue
+        attributes = {attribute.name: attribute for attribute in node.attribute}
+        shape = weights.get(node.input[1], []) if len(node.input) > 1 else []
+        if node.op_type in ("MatMul", "Gemm") and len(shape) == 2:
+            return int(shape[1 if "transB" in attributes and attributes["transB"].i else 0])
+        if node.op_type in ("Add", "Sub", "Mul", "Div") and shape[-1:] > [1]:
+            return int(shape[-1])
+        if node.op_type == "Scaler" and len(attributes["offset"].floats if "offset" in attributes else []) > 1:
+            return len(attributes["offset"].floats)
+    return 0
 
 
 def _type_name(kind: int) -> str:
