@@ -131,6 +131,9 @@ MODULES: dict[str, Callable[[], Any]] = {
     "functional": on_linear(lambda h: F.relu6(F.leaky_relu(h, 0.3)) + F.hardtanh(h) + F.threshold(h, 0, 0)),
     "where": on_linear(lambda h: torch.where(h > 0.5, h, 0.1 * h + 0.45)),
     "where, the other way": on_linear(lambda h: torch.where(h <= 0, 0.1 * h, h)),
+    "where some entries are constant": on_linear(
+        lambda h: (lambda p: torch.where(p > 0, 2 * p, p))(F.pad(h, (1, 2), value=3.0))
+    ),
     "mask as a factor": on_linear(lambda h: h * (h > 0)),
     # reductions
     "max over features": on_linear(lambda h: h.max(1).values),
