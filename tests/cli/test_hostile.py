@@ -319,6 +319,21 @@ NETWORKS: dict[str, tuple[Callable[[], onnx.ModelProto] | bytes, str]] = {
     "an outer product": (wide_pair, "too large"),
     "a broadcast": (broadcast_bomb, "too large"),
     "many large tensors": (many_large, "still needed"),
+    "a leaky unit per entry of a huge tensor": (
+        lambda: proto([node("Expand", "x s", "e"), node("LeakyRelu", "e")], {"s": np.array([200_000, 2])}),
+        "too large",
+    ),
+    "padding by 2**40": (
+        lambda: proto([node("Pad", "x p")], {"p": np.array([0, 0, 0, 2**40])}),
+        "too large",
+    ),
+    "a range of 2**40": (
+        lambda: proto(
+            [node("Range", "a b c", "r"), node("Add", "x r")],
+            {"a": np.array(0), "b": np.array(2**40), "c": np.array(1)},
+        ),
+        "",
+    ),
     "an input of 2**40": (lambda: proto([node("Identity", "x")], {}, 2**40), "too large"),
     "an input of 2**62": (lambda: proto([node("Identity", "x")], {}, 2**62), "too large"),
     "an input of 100,000": (lambda: proto([node("Identity", "x")], {}, 100_000), "too large"),

@@ -145,7 +145,7 @@ def test_local_functions_are_written_out(tmp_path: Path) -> None:
 
 
 def test_functions_that_grow_without_bound_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"its functions make 1,099,511,627,776 nodes"):
+    with pytest.raises(InputError, match=r"it has 1,099,511,627,776 nodes"):
         read_onnx(saved(tmp_path / "f.onnx", function_model(depth=40, calls=2)))
 
 

@@ -19,6 +19,8 @@ from reluplan.network.affine import Affine, aligned, concatenated, require_held,
 from reluplan.network.choice import Comparison, slope_of_choice
 from reluplan.network.relu_network import Layer, ReluNetwork
 
+NUMBERS_PER_KEY = 16  # as much memory as a key and its places in dictionaries take
+
 
 class NetworkBuilder:
     """Collects the hidden layers while an importer walks through its operations in order."""
@@ -142,6 +144,7 @@ class NetworkBuilder:
 
     def _columns(self, tensor: Affine, places: NDArray[np.intp]) -> NDArray[np.intp]:
         """The columns of the units max(0, entry) for the entries at these places; missing ones become one layer."""
+        require_size(NUMBERS_PER_KEY * len(places))
         keys = _row_keys(tensor, places)
         first = dict(zip(reversed(keys), reversed(places.tolist()), strict=True))
         new = [key for key in dict.fromkeys(keys) if key not in self._column_of]

@@ -133,10 +133,21 @@ def opset_of(model: onnx.ModelProto, domain: str) -> int:
 
 def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     """Local functions written out; how many nodes that gives is counted first."""
+    total = _node_count(model)
+    if total > LARGEST_GRAPH:
+        raise ValueError(f"it has {total:,} nodes, with its functions written out; at most {LARGEST_GRAPH:,} are read")
     if not model.functions:
         return model
     from onnx import inliner  # here, because few files need it
 
+    try:
+        return inliner.inline_local_functions(model)
+    except Exception as error:  # the binding raises plain RuntimeErrors and others of its own
+        raise ValueError(f"its functions cannot be written out: {error}") from None
+
+
+def _node_count(model: onnx.ModelProto) -> int:
+    """With its functions written out."""
     functions = {(function.domain, function.name): function for function in model.functions}
     calls = {key: [(node.domain, node.op_type) for node in function.node] for key, function in functions.items()}
 
@@ -145,15 +156,9 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
         return sum(map(count, calls[key])) if key in calls else 1
 
     try:
-        total = sum(count((node.domain, node.op_type)) for node in model.graph.node)
+        return sum(count((node.domain, node.op_type)) for node in model.graph.node)
     except RecursionError:
         raise ValueError("its functions call themselves, or each other too deeply") from None
-    if total > LARGEST_GRAPH:
-        raise ValueError(f"its functions make {total:,} nodes; at most {LARGEST_GRAPH:,} are read")
-    try:
-        return inliner.inline_local_functions(model)
-    except Exception as error:  # the binding raises plain RuntimeErrors and others of its own
-        raise ValueError(f"its functions cannot be written out: {error}") from None
 
 
 def operator_name(node: onnx.NodeProto) -> str:
