@@ -19,7 +19,8 @@ SOURCES = ROOT / "src" / "reluplan"
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "benchmarks").glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 """README, CHANGELOG, CONTRIBUTING, and everything in docs and benchmarks."""
 OPTIONAL = {
-    "cplex", "gurobipy", "gymnasium", "matplotlib", "pyRDDLGym", "pyarrow", "pyscipopt", "rddlrepository", "torch",
+    "cplex", "gurobipy", "gymnasium", "keras", "matplotlib", "pyRDDLGym", "pyarrow", "pyscipopt", "rddlrepository",
+    "sklearn", "torch",
 }  # fmt: skip
 """Packages of the extras; a module that needs one at its import is skipped where it is missing."""
 

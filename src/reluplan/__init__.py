@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from reluplan.learning.report import TrainingResult
     from reluplan.learning.settings import TrainingSettings
     from reluplan.learning.train import train
+    from reluplan.network.keras import from_keras
+    from reluplan.network.sklearn import from_sklearn
+    from reluplan.network.torch import from_torch
     from reluplan.planning.planner import plan
     from reluplan.planning.result import PlanResult
     from reluplan.potentials.compute import reward_potentials
@@ -39,6 +42,9 @@ __all__ = [
     "TrainingSettings",
     "Trajectory",
     "check",
+    "from_keras",
+    "from_sklearn",
+    "from_torch",
     "plan",
     "reward_potentials",
     "simulate",
@@ -48,6 +54,9 @@ __all__ = [
 _HOMES = {
     "PlanResult": "reluplan.planning.result",
     "PotentialSet": "reluplan.potentials.potential_set",
+    "from_keras": "reluplan.network.keras",
+    "from_sklearn": "reluplan.network.sklearn",
+    "from_torch": "reluplan.network.torch",
     "plan": "reluplan.planning.planner",
     "reward_potentials": "reluplan.potentials.compute",
     "TrainingResult": "reluplan.learning.report",
@@ -57,7 +66,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """What needs a solver is imported on first use, so that a solver's own process and `--help` start quickly."""
+    """What needs a solver, or has a library of its own, is imported on first use: a solver's process starts quickly."""
     if name not in _HOMES:
         raise AttributeError(f"module 'reluplan' has no attribute '{name}'")
     return getattr(import_module(_HOMES[name]), name)

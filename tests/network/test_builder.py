@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from reluplan.network import affine
 from reluplan.network.affine import Affine, concatenated
@@ -44,6 +45,18 @@ SEEDS = st.integers(0, 10**6)
 def test_leaky_relu_has_one_slope_per_entry(slopes: list[float], seed: int) -> None:
     a = np.array(slopes)
     assert_computes(lambda builder, x: builder.leaky_relu(x, a), lambda x: np.where(x > 0, x, a * x), seed)
+
+
+def test_coefficients_in_any_order() -> None:
+    """Sparse products leave the columns of a row in any order, and scaled tensors share them."""
+    parts = (np.array([2.0, -3.0]), np.array([4, 1]), np.array([0, 2]))
+    tensor = Affine(np.zeros(1), sparse.csr_array(parts, shape=(1, INPUTS)))
+
+    def leaky(x: Array) -> Array:
+        total = np.array([2.0 * x[4] - 3.0 * x[1]])
+        return np.where(total > 0, total, 0.5 * total)
+
+    assert_computes(lambda builder, x: builder.leaky_relu(tensor, 0.5), leaky)
 
 
 BOUNDS = st.one_of(st.floats(-3.0, 3.0), st.just(-np.inf), st.just(np.inf))

@@ -109,8 +109,13 @@ class NetworkBuilder:
         return self._bends(tensor) * Affine.constant(2.0) - tensor
 
     def choose(self, condition: Comparison, first: Affine, second: Affine) -> Affine:
-        """a where d > 0, else b, if a - b = k d, so that it does not jump: b + k max(0, d)."""
+        """a where d > 0, else b, if a - b = k d, so that it does not jump: b + k max(0, d).
+
+        Entries of d that depend on nothing have chosen already.
+        """
         d, a, b = aligned(condition.difference, first, second)
+        is_fixed = (np.diff(d.rows.indptr) == 0).reshape(d.shape)
+        a, b = _merged(is_fixed & (d.base < 0), b, a), _merged(is_fixed & (d.base > 0), a, b)
         slopes = slope_of_choice(d, a - b)
         return b + self._bends(d, slopes != 0.0) * Affine.constant(slopes)
 
@@ -157,6 +162,15 @@ class NetworkBuilder:
         weights = tensor.extended(self._column_count).rows.toarray()
         weights += 0.0  # no negative zeros: equal weights get equal fingerprints
         return Layer(np.ascontiguousarray(weights, dtype=np.float64), tensor.base.ravel() + 0.0)
+
+
+def _merged(mask: NDArray[np.bool_], yes: Affine, no: Affine) -> Affine:
+    """The entries of one tensor where the mask is set, and of the other elsewhere; all three have the same shape."""
+    if not mask.any():
+        return no
+    positions = np.arange(mask.size).reshape(mask.shape)
+    both = concatenated([yes.reshaped((-1,)), no.reshaped((-1,))], 0)
+    return both.taken(np.where(mask, positions, mask.size + positions))
 
 
 def _row_keys(tensor: Affine, places: NDArray[np.intp]) -> list[bytes]:
