@@ -11,6 +11,7 @@ import onnx
 from onnx import TensorProto
 
 from reluplan.errors import InputError
+from reluplan.network.onnx.idioms import replace_idioms
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 OLDEST_OPSET = 6
@@ -122,7 +123,9 @@ def prepared(model: onnx.ModelProto) -> onnx.ModelProto:
         onnx.checker.check_model(model)
     except (ValueError, onnx.checker.ValidationError) as error:
         raise ValueError(f"this ONNX file is not valid: {error}") from None
-    return _inlined(model)
+    inlined = _inlined(model)
+    replace_idioms(inlined.graph, opset)
+    return inlined
 
 
 def opset_of(model: onnx.ModelProto, domain: str) -> int:
