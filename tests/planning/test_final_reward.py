@@ -200,6 +200,17 @@ def test_a_grid_meets_a_known_discounted_optimum() -> None:
     assert plan(problem, method="auto", gap=1e-6, threads=1).reward == pytest.approx(-1.0, abs=1e-6)
 
 
+def test_a_grid_proves_nothing_about_rewards_beyond_its_numbers() -> None:
+    """γ^2 · 1e120 = 1: nodes with such values would count as absent, and the poor plan as the best one."""
+    problem = _line_problem(discount=1e-60, final="-1e120*abs(x - 5)", horizon=2)
+    poor = simulate(problem, np.zeros(1), np.full((2, 1), -0.5))
+    result = plan(problem, stages=["bounds", "grid"], start=poor, threads=1)
+    assert poor.total_reward == pytest.approx(-6.5)
+    assert result.status == "feasible"
+    assert result.bound is None or result.bound >= -4.0
+    assert plan(problem, start=poor, threads=1).reward == pytest.approx(-4.0, abs=1e-3)
+
+
 TEXT = """
 horizon = {horizon}
 reward = "-abs(x')"
