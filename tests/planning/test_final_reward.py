@@ -200,6 +200,28 @@ def test_a_grid_meets_a_known_discounted_optimum() -> None:
     assert plan(problem, method="auto", gap=1e-6, threads=1).reward == pytest.approx(-1.0, abs=1e-6)
 
 
+def test_a_grid_proves_nothing_about_rewards_beyond_its_numbers() -> None:
+    """γ^2 · 1e120 = 1: nodes with such values would count as absent, and the poor plan as the best one."""
+    problem = _line_problem(discount=1e-60, final="-1e120*abs(x - 5)", horizon=2)
+    poor = simulate(problem, np.zeros(1), np.full((2, 1), -0.5))
+    result = plan(problem, stages=["bounds", "grid"], start=poor, threads=1)
+    assert poor.total_reward == pytest.approx(-6.5)
+    assert result.status == "feasible"
+    assert result.bound is None or result.bound >= -4.0
+    assert plan(problem, start=poor, threads=1).reward == pytest.approx(-4.0, abs=1e-3)
+
+
+@pytest.mark.parametrize(("discount", "horizon"), [(0.1, 60), (0.2, 100), (1e-30, 60), (1e-200, 60)])
+def test_windows_that_count_for_nothing_do_not_end_the_proof(discount: float, horizon: int) -> None:
+    """γ^t of the last window is 1e-50, or zero."""
+    problem = _line_problem(discount, "-abs(x - 2)", horizon)
+    poor = simulate(problem, np.zeros(1), np.where(np.arange(horizon) % 2, -0.5, 0.4)[:, None])
+    result = plan(problem, stages=["bounds", "lagrangian", "milp"], start=poor, threads=1)
+    assert result.status == "optimal"
+    assert result.reward == pytest.approx(0.0, abs=1e-4)
+    assert not result.notes
+
+
 TEXT = """
 horizon = {horizon}
 reward = "-abs(x')"

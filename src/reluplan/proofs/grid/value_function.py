@@ -31,6 +31,7 @@ import numpy as np
 from reluplan import clock
 from reluplan.bounds.boxes import BetterPlanBounds
 from reluplan.problem.problem import Problem
+from reluplan.problem.rollout import state_vectors, step_vectors
 from reluplan.proofs.grid.backward import BackwardSweep, backward_sweep
 from reluplan.proofs.grid.bellman import BellmanOperator
 from reluplan.proofs.grid.forward import ForwardSweep, forward_sweep, tightened
@@ -42,6 +43,9 @@ from reluplan.proofs.grid.settings import DEFAULT, GridSettings
 from reluplan.proofs.grid.state import GridState, first_state
 from reluplan.proofs.grid.task import GridTask
 from reluplan.proofs.grid.timed_pool import OutOfTime, TimedPool
+
+LARGEST_VALUE = 1e90
+"""Of a value function: those of nodes that are absent lie far below the smallest."""
 
 
 def grid_applies(problem: Problem, settings: GridSettings = DEFAULT) -> bool:
@@ -69,6 +73,9 @@ def grid_bound(
     ends = [bounds.state_lower, bounds.state_upper, bounds.action_lower, bounds.action_upper]
     if not grid_applies(problem, settings) or not all(np.isfinite(end).all() for end in ends):
         return bounds
+    if not _largest_value(problem, bounds) <= LARGEST_VALUE:
+        tell("rewards are too large for the grid")
+        return bounds
     boxes = bounds
     with ThreadPoolExecutor(max(1, workers)) as threads:
         pool = TimedPool(deadline, threads if workers > 1 else None)
@@ -88,6 +95,18 @@ def grid_bound(
         except OutOfTime:
             tell("the time for the grid is over")
     return boxes
+
+
+def _largest_value(problem: Problem, bounds: BetterPlanBounds) -> float:
+    """No value function exceeds it in absolute value, before discounting, wherever in the hull of all boxes."""
+    lower = bounds.state_lower.min(axis=0), bounds.action_lower.min(axis=0), bounds.auxiliary_lower.min(axis=0)
+    upper = bounds.state_upper.max(axis=0), bounds.action_upper.max(axis=0), bounds.auxiliary_upper.max(axis=0)
+    low, high = (step_vectors(np.stack([s, s]), a[None], np.stack([x, x])) for s, a, x in (lower, upper))
+    largest = problem.horizon * float(np.abs(problem.reward.bounds(low, high)).max())
+    if problem.final_reward is not None:
+        low, high = (state_vectors(problem, s[None], x[None]) for s, _, x in (lower, upper))
+        largest += float(np.abs(problem.final_reward.bounds(low, high)).max())
+    return largest
 
 
 def _bellman_operator(task: GridTask, state: GridState) -> BellmanOperator:

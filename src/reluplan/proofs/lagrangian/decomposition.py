@@ -44,6 +44,10 @@ DEFAULT = BundleSettings()
 LARGEST_GAP = 0.1
 """Of a window's MILP, however little its rewards count after discounting."""
 
+NEGLIGIBLE = 1e-9
+"""Windows that count less than this share of the others have no say in the choice of λ: a linear program with both can
+be beyond its solver."""
+
 
 @dataclass(frozen=True, eq=False)
 class WindowBound:
@@ -202,8 +206,9 @@ class Decomposition:
         subproblem = self.subproblems[i]
         model = subproblem.model(multipliers[i], multipliers[i + 1])
         expected = float(self.cuts[i].lagrangian(multipliers[i], multipliers[i + 1]).max())
-        share = tolerance / (len(self.subproblems) * subproblem.weight)
-        gap = min(max(share / max(1.0, abs(expected)), 1e-7), LARGEST_GAP)
+        share = tolerance / max(1.0, abs(expected)) / len(self.subproblems)
+        is_open = share < LARGEST_GAP * subproblem.weight  # which may be zero: γ^t ends where numbers do
+        gap = max(share / subproblem.weight, 1e-7) if is_open else LARGEST_GAP
 
         def listen(progress: Progress) -> None:
             if progress.solution is not None:
@@ -261,11 +266,13 @@ class Decomposition:
         levels = builder.add_columns(np.full(len(self.subproblems), -np.inf), np.inf)
         columns = builder.add_columns(middle - width, middle + width)
         inside = builder.add_columns(np.zeros(1), 0.0 if math.isinf(level) else 1.0)
+        weights = self.weights
+        counts = weights > NEGLIGIBLE * weights.max()
         if math.isinf(level):
-            builder.add_cost(levels, -self.weights)
+            builder.add_cost(levels[counts], -weights[counts])
         else:
             builder.add_cost(inside, 1.0)
-            builder.add_entries(builder.add_rows(-np.inf, level), levels, self.weights)
+            builder.add_entries(builder.add_rows(-np.inf, level), levels[counts], weights[counts])
         for i, cuts in enumerate(self.cuts):
             rows = builder.add_rows(cuts.rewards, np.full(len(cuts.rewards), np.inf))
             builder.add_entries(rows, levels[i], 1.0)
