@@ -36,6 +36,8 @@ NOT_IN_FINGERPRINT = {
     ("Problem", "horizon"): "compared by who relies on it: what holds up to a horizon holds for shorter ones",
     ("Problem", "initial_lower"): "compared likewise: what holds for a box of initial states holds for smaller ones",
     ("Problem", "initial_upper"): "see initial_lower",
+    ("Problem", "final_reward"): "what a step earns and where it leads does not depend on what the final state earns",
+    ("Problem", "discount"): "nor on what the step counts in the sum",
 }
 """What `Problem.fingerprint` leaves out, and why; all else is in it, fields that are added later included."""
 
