@@ -72,12 +72,23 @@ def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
 _interrupted_at = [-math.inf]
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    """As Python does, but a burst of signals is one: the second must not hit whoever answers the first."""
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """As Python does, but a burst of signals is one: the second must not hit whoever answers the first.
+
+    Commands import what they need when they need it, and then there is nothing to keep yet either.
+    """
+    if _is_importing(frame):
+        _leave(number, frame)
     now = time.monotonic()
     if now >= _interrupted_at[0] + BURST:
         _interrupted_at[0] = now
         raise KeyboardInterrupt
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_globals.get("__name__") != "importlib._bootstrap":
+        frame = frame.f_back
+    return frame is not None
 
 
 def _is_command() -> bool:

@@ -57,6 +57,18 @@ def test_nothing_is_printed_or_tried_if_nobody_wants_it(command: Command, plant:
     assert json.loads(command("inspect", plant, "--json", "--no-trial").out)["guess"] is None
 
 
+def test_without_a_trial_nothing_is_promised(command: Command, plant: Path) -> None:
+    for options in (["--no-trial"], ["--time-limit", "0.01"]):
+        shown = command("inspect", plant, *options).out
+        assert "outlook    not known: the planner was not tried" in shown
+        assert "nothing: reluplan plan" not in shown
+
+
+def test_counts_that_had_too_little_time_are_called_at_most(command: Command) -> None:
+    shown = command("inspect", EXAMPLES / "hvac/hvac_3/problem.toml", "--time-limit", "0.01").out
+    assert "\nmodel      at most " in shown
+
+
 def test_a_problem_without_a_network(command: Command, tmp_path: Path) -> None:
     done = command("inspect", write(tmp_path, TANK))
     assert done.code == 0

@@ -191,6 +191,23 @@ def test_a_signal_while_a_command_imports_is_one_line(tank: Path, tmp_path: Path
         assert done.returncode == 3
 
 
+def test_an_import_that_turns_the_signal_into_an_error_does_not_hide_it(tank: Path, tmp_path: Path) -> None:
+    """As extension modules do: Ctrl-C was an internal error in highspy, and lost in onnxruntime."""
+    swallowing = """
+    import os, signal
+
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except KeyboardInterrupt:
+        raise ImportError("initialization failed")
+    """
+    (tmp_path / "highspy.py").write_text(textwrap.dedent(swallowing))
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = finish("plan", tank, "--out", tmp_path / "run", env={**os.environ, "PYTHONPATH": path})
+    assert done.stderr == "reluplan: interrupted before there was anything to keep\n"
+    assert done.returncode == 3
+
+
 # collect
 
 STUCK = """

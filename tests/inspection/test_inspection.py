@@ -283,6 +283,20 @@ def test_a_model_too_large_to_try_is_left_open_with_advice() -> None:
     assert not found.guess.is_beyond
     assert any("--hidden 16" in advice for advice in found.advice)
     assert any("--stability" in advice for advice in found.advice)
+    assert any("--lookahead" in advice for advice in found.advice)
+
+
+def test_known_transitions_that_are_left_open_get_advice_too() -> None:
+    problem = Problem.load(EXAMPLES / "hvac/hvac_3/problem.toml").with_horizon(10)
+    rule = replace(OutlookSettings(), largest_model=10)
+    found = inspect_problem(problem, None, replace(InspectionSettings(), outlook=rule))
+    assert [advice.split(":")[0] for advice in found.advice] == ["a shorter horizon"]
+
+
+def test_commands_can_be_copied_where_a_folder_has_a_space() -> None:
+    problem = replace(Problem.load(EXAMPLES / "tanks/problem.toml").with_horizon(1), source="my tanks/problem.toml")
+    found = inspect_problem(problem)
+    assert "nothing: reluplan plan 'my tanks/problem.toml' --out run" in found.advice
 
 
 def test_a_variable_that_no_unit_reads_needs_no_bounds() -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from reluplan.inspection.settings import InspectionSettings
 
 EXIT_INFEASIBLE = 2
+SHORTEST_TRIAL = 0.5
+"""Seconds; a trial of less says nothing."""
 
 
 @app.command(epilog="Exit codes: 0 done, 2 proven infeasible (told with the rest), 4 bad input.")
@@ -62,7 +64,8 @@ def _settings(seconds: float | None, with_trial: bool) -> InspectionSettings:
         raise InputError(f"the time limit must be positive, got {seconds:g}")
     trial = default.outlook.trial_seconds * min(1.0, seconds / (default.seconds + default.outlook.trial_seconds))
     outlook = replace(default.outlook, trial_seconds=trial)
-    return replace(default, seconds=max(0.1, seconds - trial), outlook=outlook)
+    with_trial = with_trial and trial >= SHORTEST_TRIAL
+    return replace(default, seconds=max(0.1, seconds - trial), outlook=outlook, with_trial=with_trial)
 
 
 def _problem(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -16,8 +17,8 @@ MANY = 0.3
 def advise(found: Inspection, input_names: Sequence[str] = (), hardly_fits: bool = False) -> Inspection:
     """The inspection with advice. input_names: of the network's inputs; hardly_fits: whether the memory is short."""
     advice = [*_bounds(found), *_network(found, input_names), *_model(found, hardly_fits)]
-    if found.kind == "problem" and not advice and not found.is_proven_infeasible:
-        advice = [f"nothing: reluplan plan {found.source} --out run"]
+    if found.guess is not None and not advice and not found.is_proven_infeasible:
+        advice = [f"nothing: reluplan plan {shlex.quote(found.source)} --out run"]
     return replace(found, advice=tuple(advice))
 
 
@@ -53,25 +54,26 @@ def _network(found: Inspection, input_names: Sequence[str]) -> Iterator[str]:
             f"fewer units (reluplan train without --hidden finds how many are needed): {idle} of {found.box.units} "
             "ReLUs never switch within the bounds"
         )
-    if found.guess is not None and found.guess.outlook == "open" and found.steps is not None and found.steps.total:
-        yield from _smaller(found)
 
 
 def _smaller(found: Inspection) -> Iterator[str]:
     """Ways to fewer undecided units, cheapest first."""
-    assert found.network is not None
+    if found.network is None or not found.network.units or found.steps is None or not found.steps.total:
+        return
     half = " ".join(str(max(1, units // 2)) for units in found.network.hidden)
     yield (
-        f"a smaller network: reluplan train DATA --problem {found.source} without --hidden looks for the smallest one "
-        f"that is as good; or --hidden {half}, and compare the errors"
+        f"a smaller network: reluplan train DATA --problem {shlex.quote(found.source)} without --hidden looks for the "
+        f"smallest one that is as good; or --hidden {half}, and compare the errors"
     )
     yield "units that do not switch within the bounds: --stability 0.001 (0.01 fixes more and costs accuracy)"
     if found.network.sparsity < MANY:
         yield "fewer weights: --prune 0.3, or --sparsity 0.001, which may leave no ReLU where the system is linear"
-    yield "a shorter horizon: --horizon N, or reluplan control --lookahead N, which plans anew at every step"
 
 
 def _model(found: Inspection, hardly_fits: bool) -> Iterator[str]:
+    if found.guess is not None and found.guess.outlook == "open":
+        yield from _smaller(found)
+        yield "a shorter horizon: --horizon N, or reluplan control --lookahead N, which plans anew at every step"
     if hardly_fits and found.memory is not None:
         size = f"{found.memory / 1e9:.1f} GB"
         yield f"a smaller network or a shorter horizon: planning takes about {size}, which hardly fits into the memory"

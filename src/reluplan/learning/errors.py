@@ -17,8 +17,9 @@ Array = NDArray[np.float64]
 class StateError:
     """Errors of one predicted state on the held-out transitions, in its own unit.
 
-    worst_row counts the rows of the data from 1. R² is 1 − Σ error² / Σ (value − mean)², of the next state and of the
-    change s' − s; the latter says whether the dynamics were learned. None if there is nothing to explain.
+    worst_row counts the transitions from 1, as they were read. R² is 1 − Σ error² / Σ (value − mean)², of the next
+    state and of the change s' − s; the latter says whether the dynamics were learned. None if there is nothing to
+    explain.
     """
 
     name: str

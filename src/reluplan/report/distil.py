@@ -7,7 +7,7 @@ from rich.table import Table
 
 from reluplan.learning.distillation.report import DistilReport, OutputDistance
 from reluplan.report.lines import Line, print_lines
-from reluplan.report.training import ENDINGS
+from reluplan.report.training import ENDINGS, relu_count
 
 REGIONS = {"box": "over the declared bounds", "data": "around the data"}
 
@@ -29,7 +29,7 @@ def _facts(report: DistilReport) -> list[Line]:
         ("teacher", report.teacher),
         ("training", f"{ENDINGS[report.ending]}, {report.seconds:.1f} s"),
         ("samples", f"{report.samples:,} {REGIONS[report.region]}; {judged}"),
-        ("network", f"{report.relus} ReLUs, {report.unstable_relus} of them undecided in the box; {weights}"),
+        ("network", f"{relu_count(report.relus)}, {report.unstable_relus} of them undecided in the box; {weights}"),
     ]
 
 

@@ -34,7 +34,7 @@ def _facts(found: Inspection) -> Iterator[Line]:
     yield from _undecided(found)
     yield from _lipschitz(found)
     if found.model is not None and found.memory is not None:
-        yield "model", _model(found.model)
+        yield "model", _model(found.model, found.steps is None or found.steps.are_final)
         yield "memory", f"about {_bytes(found.memory)} to plan"
 
 
@@ -106,11 +106,13 @@ def _between(value: Lipschitz) -> str:
     return f"at least {value.sampled:.4g} (sampled), at most {value.proven:.4g} (proven)"
 
 
-def _model(size: ModelSize) -> str:
-    at_most = "" if size.nonzeros_are_counted else "at most "
+def _model(size: ModelSize, is_final: bool) -> str:
+    """is_final: whether no further units will be decided before the model is built."""
+    bound = "" if is_final else "at most "
+    at_most = "" if bound or size.nonzeros_are_counted else "at most "
     rest = "" if size.is_whole else f"; counted over {_count(size.steps, 'step')}, the others taken to be like the last"
     return (
-        f"{_count(size.columns, 'column')} ({size.integers:,} integer), {_count(size.rows, 'row')}, "
+        f"{bound}{_count(size.columns, 'column')} ({size.integers:,} integer), {_count(size.rows, 'row')}, "
         f"{at_most}{size.nonzeros:,} non-zeros over {_count(size.horizon, 'step')}{rest}"
     )
 
@@ -118,6 +120,8 @@ def _model(size: ModelSize) -> str:
 def _what_to_do(found: Inspection) -> Iterator[Line]:
     if found.guess is not None:
         yield "outlook", _outlook(found.guess)
+    elif found.model is not None:
+        yield "outlook", "not known: the planner was not tried"
     for note in found.notes:
         yield "note", note
     for place, advice in enumerate(found.advice):

@@ -73,7 +73,7 @@ def print_training(report: TrainingReport, console: Console | None = None) -> No
         f"(kept together: {report.split_by})"
     )
     console.print(
-        f"network    {report.relus} ReLUs, {report.unstable_relus} of them undecided in the problem's box; "
+        f"network    {relu_count(report.relus)}, {report.unstable_relus} of them undecided in the problem's box; "
         f"{report.nonzero_weights} of {report.weights} weights are not zero"
     )
     for text, count in report.dropped.items():
@@ -90,15 +90,24 @@ def print_training(report: TrainingReport, console: Console | None = None) -> No
         console.print(f"note       {note}")
 
 
+def relu_count(number: int) -> str:
+    """
+    >>> relu_count(1), relu_count(2)
+    ('1 ReLU', '2 ReLUs')
+    """
+    return f"{number} ReLU{'s' * (number != 1)}"
+
+
 def search_summary(search: SearchReport) -> str:
     """What the search chose, and what that saves."""
     chosen = search.trials[search.chosen]
-    found = f"{chosen.relus or 'no'} ReLUs and {chosen.nonzero_weights} weights"
+    found = f"{relu_count(chosen.relus) if chosen.relus else 'no ReLUs'} and {chosen.nonzero_weights} weights"
     if search.full is None:
         return f"linear dynamics explain the data: {found}"
     full = search.full
     if chosen.cost == full.cost:
-        return f"of {len(search.trials)} networks, none that is easier is as good as {full.relus} ReLUs"
+        tried = f"{len(search.trials)} network{'s' * (len(search.trials) != 1)}"
+        return f"of {tried}, none that is easier is as good as {relu_count(full.relus)}"
     return (
         f"{found} are as good as the best of {len(search.trials)} networks; "
         f"without it, {full.relus} and {full.nonzero_weights}"

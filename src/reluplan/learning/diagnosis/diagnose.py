@@ -101,7 +101,7 @@ class _Diagnosis:
         ends = f", {outliers.at_ends} of them at the end of an episode" if outliers.at_ends else ""
         current, after = quote(name), f"{quote(name)}'"
         limit = outliers.threshold
-        advice = "leave such rows out by --drop-if"
+        advice = "if these are crashes or resets, leave them out by --drop-if; no size of the change tells them apart"
         if limit is not None:
             advice = (
                 f'if these are crashes or resets, leave them out by --drop-if "abs({after} - {current}) > {limit:g}"'
