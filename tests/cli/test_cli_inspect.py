@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from command_line import Command, write
+from patience import AMPLE
 from random_problems import random_network
 from reluplan.inspection import inspect_problem
 from reluplan.inspection.settings import InspectionSettings
@@ -134,3 +138,13 @@ def test_lines_keep_to_the_width_of_the_terminal(width: int, capsys: pytest.Capt
     lines = capsys.readouterr().out.splitlines()
     assert max(len(line) for line in lines if found.source not in line) <= width
     assert ("|w| to" in "".join(lines)) == (width > 60)
+
+
+def test_a_reader_that_closes_the_pipe_is_no_error() -> None:
+    """As in `reluplan inspect ... | head -1`."""
+    line = [sys.executable, "-m", "reluplan", "inspect", str(EXAMPLES / "tanks/problem.toml"), "--no-trial"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(line, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=AMPLE)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")

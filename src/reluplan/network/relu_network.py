@@ -37,7 +37,7 @@ class Layer:
         return len(self.bias)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ReluNetwork:
     """A dense ReLU network: every layer may read the inputs and all earlier hidden layers.
 
@@ -48,6 +48,8 @@ class ReluNetwork:
     Sequential, residual and densely connected networks are all of this form.
 
     >>> net = ReluNetwork.sequential([[[1.0], [-1.0]], [[1.0, 1.0]]], [[0.0, 0.0], [0.0]])   # |x|
+    >>> net
+    ReluNetwork(1:2:1)
     >>> net.forward([[-3.0], [2.0]])
     array([[3.],
            [2.]])
@@ -70,6 +72,10 @@ class ReluNetwork:
             if not (np.isfinite(layer.weights).all() and np.isfinite(layer.bias).all()):
                 raise InputError(f"{name} of the network has a weight or bias that is NaN or infinite")
             width += layer.unit_count
+
+    def __repr__(self) -> str:
+        sizes = [self.input_count, *(layer.unit_count for layer in self.hidden), self.output_count]
+        return f"ReluNetwork({':'.join(map(str, sizes))})"
 
     def require_moderate(self) -> ReluNetwork:
         """The network itself; InputError if a weight that a user gave is beyond what solvers take."""

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from reluplan.data.quality import Coverage, DataReport
+from reluplan.report.console import ResultConsole
 from reluplan.report.settings import DEFAULT_TERMINAL, TerminalSettings
 
 
@@ -13,7 +14,7 @@ def print_data(
     report: DataReport, console: Console | None = None, settings: TerminalSettings = DEFAULT_TERMINAL
 ) -> None:
     """Size, faults and coverage of transition data."""
-    console = console or Console(highlight=False, markup=False, soft_wrap=True)
+    console = console or ResultConsole(soft_wrap=True)
     console.print(f"rows      {report.rows} transitions in {report.episodes} episode(s)")
     if report.duplicate_rows:
         console.print(f"repeated  {report.duplicate_rows} rows repeat an earlier one")

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from reluplan.learning.distillation.report import DistilReport, OutputDistance
+from reluplan.report.console import ResultConsole
 from reluplan.report.lines import Line, print_lines
 from reluplan.report.training import ENDINGS, relu_count
 
@@ -14,7 +15,7 @@ REGIONS = {"box": "over the declared bounds", "data": "around the data"}
 
 def print_distilled(report: DistilReport, console: Console | None = None) -> None:
     """The report in a screenful."""
-    console = console or Console(highlight=False, markup=False)
+    console = console or ResultConsole()
     print_lines(_facts(report), console)
     console.print(distance_table(report))
     if report.rollouts:

@@ -13,6 +13,7 @@ from reluplan.inspection.model_size import ModelSize
 from reluplan.inspection.network_size import LayerSize, NetworkSize
 from reluplan.inspection.report import Inspection
 from reluplan.inspection.undecided import UndecidedSteps, UndecidedUnits
+from reluplan.report.console import ResultConsole
 from reluplan.report.lines import Line, print_lines
 from reluplan.report.settings import DEFAULT_TERMINAL, TerminalSettings
 
@@ -21,7 +22,7 @@ def print_inspection(
     found: Inspection, console: Console | None = None, settings: TerminalSettings = DEFAULT_TERMINAL
 ) -> None:
     """Facts, layers, advice."""
-    console = console or Console(highlight=False, markup=False)
+    console = console or ResultConsole()
     print_lines(_facts(found), console)
     console.print(layer_table(found.dynamics, settings.layers, is_narrow=console.width < settings.narrow))
     print_lines(_what_to_do(found), console)

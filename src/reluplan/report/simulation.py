@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from reluplan.problem.problem import Problem
+from reluplan.report.console import ResultConsole
 from reluplan.report.figures import check_plot, save_figure
 from reluplan.report.settings import DEFAULT_FIGURES, DEFAULT_TERMINAL, FigureSettings, TerminalSettings
 from reluplan.simulators.repeats import RepeatedValidation, Spread
@@ -21,7 +22,7 @@ def print_validation(
     report: ValidationReport, console: Console | None = None, settings: TerminalSettings = DEFAULT_TERMINAL
 ) -> None:
     """Rewards, drift and broken constraints of a plan in the true system."""
-    console = console or Console(highlight=False, markup=False, soft_wrap=True)
+    console = console or ResultConsole(soft_wrap=True)
     console.print()
     console.print("In the true system:")
     console.print(_rewards(report))
@@ -34,7 +35,7 @@ def print_validation(
 
 def print_repeats(found: RepeatedValidation, console: Console | None = None) -> None:
     """Whether the true system is stochastic, and what several runs of the plan earn and break."""
-    console = console or Console(highlight=False, markup=False, soft_wrap=True)
+    console = console or ResultConsole(soft_wrap=True)
     for line in _repeats(found):
         console.print(line)
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from reluplan.learning.report import CurvePoint, TrainingReport
 from reluplan.learning.trials import SearchReport, Trial
+from reluplan.report.console import ResultConsole
 from reluplan.report.figures import check_plot, save_figure
 from reluplan.report.live_line import LiveLine
 from reluplan.report.settings import DEFAULT_FIGURES, FigureSettings
@@ -65,7 +66,7 @@ class TrainingView:
 
 def print_training(report: TrainingReport, console: Console | None = None) -> None:
     """The report in a screenful."""
-    console = console or Console(highlight=False, markup=False, soft_wrap=True)
+    console = console or ResultConsole(soft_wrap=True)
     rows = report.rows
     console.print(f"training   {ENDINGS[report.learning.ending]}, {report.seconds:.1f} s")
     console.print(
