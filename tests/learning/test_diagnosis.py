@@ -18,7 +18,8 @@ from reluplan import train
 from reluplan.data.transitions import Transitions
 from reluplan.learning import TrainingReport, TrainingSettings
 from reluplan.learning.diagnosis.noise import noise_variance
-from reluplan.learning.diagnosis.outliers import robust_score
+from reluplan.learning.diagnosis.outliers import find_outliers, robust_score
+from reluplan.learning.diagnosis.residuals import Residuals
 from reluplan.learning.report import CurvePoint
 from reluplan.learning.settings import DiagnosisSettings
 from reluplan.report.training import print_training
@@ -111,6 +112,22 @@ def test_the_trouble_that_is_planted_is_the_one_that_is_found(plant: Plant, kind
     assert worst.r2_change == report.states[1].r2_change
     assert worst.evidence > 0.2
     assert f"R² {worst.r2_change:.3f}" in worst.text
+
+
+def test_a_reset_within_the_usual_changes_is_told_by_its_error() -> None:
+    """Where changes of every size are usual, one row that holds most of the error is no noise."""
+    found = system(Plant())
+    rng = np.random.default_rng(0)
+    count = len(found.step)
+    change, missed = rng.uniform(-5.0, 5.0, count), 0.01 * rng.normal(size=count)
+    missed[7] = 4.0
+    everything = np.ones(count, dtype=bool)
+    outliers = find_outliers(Residuals("v", found, found.states, change, missed, everything), DiagnosisSettings())
+    assert outliers is not None
+    assert (outliers.rows, outliers.threshold) == (1, None)
+    assert outliers.error_share > 0.9
+    usual = Residuals("v", found, found.states, change, rng.normal(size=count), everything)
+    assert find_outliers(usual, DiagnosisSettings()) is None
 
 
 def test_too_little_data_is_told_by_the_learning_curve() -> None:

@@ -120,7 +120,8 @@ class DiagnosisSettings:
 
     poor: R² of the change below which there is a warning; most_states: of so many states, the worst ones.
     outlier_score: robust deviations from which a change and its error lie far out; most_outliers: share of the rows
-    that they may be; outlier_share: of the squared error that they must hold.
+    that they may be; very_few: share up to which the error alone is enough; outlier_share: of the squared error that
+    they must hold.
     telling: share of the error that an unread column must explain. better: a small network with less than this share of
     the squared error shows that it is the network. steep: how many times larger the squared error must be with half of
     the data; few_rows: with fewer, nothing but more data is asked for. irreducible: share of the error that must be
@@ -135,6 +136,7 @@ class DiagnosisSettings:
     most_states: int = 3
     outlier_score: float = 8.0
     most_outliers: float = 0.1
+    very_few: float = 0.005
     outlier_share: float = 0.5
     telling: float = 0.2
     better: float = 0.5

@@ -108,8 +108,8 @@ class _Diagnosis:
             )
         return self._trouble(
             "outliers", outliers.error_share,
-            f"{outliers.rows} rows whose change is unlike all others hold {outliers.error_share:.0%} of the squared "
-            f"error{ends}", advice,
+            f"{_rows(outliers.rows)} unlike all others hold{'s' * (outliers.rows == 1)} {outliers.error_share:.0%} of "
+            f"the squared error{ends}", advice,
         )  # fmt: skip
 
     def _missing(self, column: str, share: float) -> Trouble:
@@ -171,3 +171,7 @@ class _Diagnosis:
             " and ".join(reasons) or "neither crashes nor an unread column explain it",
             "try more units or layers (--hidden 64 64 --search) or more --epochs",
         )  # fmt: skip
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"

@@ -1,4 +1,4 @@
-"""Crashes and resets: few rows whose change is unlike all others, and which no smooth dynamics explain."""
+"""Crashes and resets: few rows that are unlike all others, and which no smooth dynamics explain."""
 
 from __future__ import annotations
 
@@ -31,10 +31,15 @@ class Outliers:
 def find_outliers(found: Residuals, settings: DiagnosisSettings) -> Outliers | None:
     """The rows whose change and whose error lie far out; None if there are none or too many, or they matter little.
 
+    Where changes of every size are usual, a reset does not lie far out by its change: a very few rows whose errors do
+    are enough.
+
     The robust score of v is |v − median| / (1.4826 · median |v − median|), which is about |v − mean| / deviation for
     normal numbers, and blind to what a few of them do.
     """
-    far = (robust_score(found.change) > settings.outlier_score) & (robust_score(found.missed) > settings.outlier_score)
+    missed = robust_score(found.missed) > settings.outlier_score
+    is_very_few = missed.sum() <= max(1.0, settings.very_few * len(missed))
+    far = missed if is_very_few else missed & (robust_score(found.change) > settings.outlier_score)
     total = float(np.sum(found.missed**2))
     if not 0 < far.sum() <= settings.most_outliers * len(far) or total == 0.0:
         return None
