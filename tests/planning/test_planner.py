@@ -104,6 +104,17 @@ def test_bounds_hold_against_brute_force_under_a_tiny_time_limit(seed: int) -> N
         assert result.reward is None or result.reward <= best + 1e-6 * max(1.0, abs(best))
 
 
+def test_a_solver_that_fails_ends_its_stage_and_not_the_run() -> None:
+    """What comes after it may still prove everything."""
+
+    def fail(work: Work) -> None:
+        raise SolverError("the library refused the model")
+
+    result = plan(tiny_problem(2), stages=[own_stage("failing solver", fail), "milp"], gap=GAP, threads=1)
+    assert result.status == "optimal"
+    assert any("failing solver was ended" in note for note in result.notes)
+
+
 def rounding_problem() -> Problem:
     """s' = round(a), reward s' − a: the supremum 0.5 lies at the tie a = 1/2 and is attained there."""
     network = ReluNetwork.sequential([[[0.0, 1.0]]], [[0.0]])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from reluplan import clock
-from reluplan.errors import InputError, NoBetterPlanError, OutOfTimeError
+from reluplan.errors import InputError, NoBetterPlanError, OutOfTimeError, SolverError
 from reluplan.planning.stages import get_stage, stage_names
 from reluplan.planning.work import Work
 from reluplan.proofs.interval import interval_bound
@@ -127,6 +127,10 @@ def _run_step(work: Work, step: Step, later: Schedule) -> None:
         work.finish(step.stage)
     except OutOfTimeError as error:
         _say_out_of_time(work, error, is_last=not later)
+    except SolverError as error:
+        if work.all_plans is None or not later:
+            raise
+        work.log.note(f"{step.stage} was ended, and what comes after it went on: {error}")
 
 
 def _say_out_of_time(work: Work, error: OutOfTimeError, is_last: bool) -> None:
