@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from random_problems import random_network, random_problem
+from random_problems import random_network, random_problem, with_final_reward
 from reluplan.bounds.reachability import reachable_bounds
 from reluplan.errors import InfeasibleError
 from reluplan.inspection import inspect_network, inspect_problem
@@ -45,7 +45,10 @@ def counted(size: ModelSize) -> tuple[int, int, int, int]:
 @given(seed=st.integers(0, 10_000), horizon=st.integers(1, 5), auxiliary=st.booleans())
 @settings(max_examples=40)
 def test_the_model_is_counted_exactly_without_being_built(seed: int, horizon: int, auxiliary: bool) -> None:
-    problem = random_problem(np.random.default_rng(seed), relus=5, horizon=horizon, auxiliary=auxiliary)
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, relus=5, horizon=horizon, auxiliary=auxiliary)
+    if seed % 2:
+        problem = with_final_reward(rng, problem)
     try:
         bounds = reachable_bounds(problem)
     except InfeasibleError:
@@ -61,13 +64,13 @@ def test_the_model_is_counted_exactly_without_being_built(seed: int, horizon: in
 
 
 def test_steps_that_repeat_are_counted_once_and_later_ones_taken_from_the_last() -> None:
-    problem = Problem.load(EXAMPLES / "reservoir/reservoir_3/problem.toml").with_horizon(40)
+    problem = Problem.load(EXAMPLES / "reservoir/reservoir_3/problem.toml").with_horizon(16)
     whole = inspect_problem(problem, settings=replace(QUICK, seconds=1000.0)).model
     assert whole is not None
     assert counted(whole) == sizes(problem)
-    part = inspect_problem(problem, settings=replace(QUICK, seconds=1000.0, most_steps=12)).model
+    part = inspect_problem(problem, settings=replace(QUICK, seconds=1000.0, most_steps=8)).model
     assert part is not None
-    assert part.steps == 12
+    assert part.steps == 8
     assert not part.is_whole
     assert part.columns == pytest.approx(whole.columns, rel=0.05)
 
