@@ -138,7 +138,7 @@ def killed_after(seconds: float, process: subprocess.Popen[str]) -> Iterator[Non
     ("number", "times"), [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 1)], ids=["once", "twice", "term"]
 )
 def test_a_signal_ends_with_what_is_known(hard: Path, tmp_path: Path, number: signal.Signals, times: int) -> None:
-    line = [sys.executable, "-c", ANY_SIGNAL, "plan", str(hard), "--method", "base", "--out", str(tmp_path / "run")]
+    line = [sys.executable, "-c", ANY_SIGNAL, "plan", str(hard), "--stages", "milp", "--out", str(tmp_path / "run")]
     pipe = subprocess.PIPE
     process = subprocess.Popen(line, stdout=pipe, stderr=pipe, encoding="utf-8", stdin=subprocess.DEVNULL)
     with killed_after(AMPLE, process):
@@ -322,7 +322,7 @@ BAD_PROBLEMS: dict[str, tuple[str, str, str, list[str]]] = {
 }  # fmt: skip
 BAD_NETWORKS: dict[str, tuple[Callable[[Path], None], list[str]]] = {
     "a weight that is NaN": (nan_network, ["network.onnx", "NaN"]),
-    "an operator that is no ReLU": (sigmoid_network, ["network.onnx", "Sigmoid", "not supported"]),
+    "an operator that is no ReLU": (sigmoid_network, ["network.onnx", "Sigmoid", "smooth", "reluplan distil"]),
     "no ONNX at all": (text_network, ["network.onnx", "not an ONNX"]),
 }
 BAD_OPTIONS: dict[str, tuple[list[object], list[str]]] = {

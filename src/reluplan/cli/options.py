@@ -73,7 +73,7 @@ CheckInstanceOption = Annotated[
 ]
 SimulatorSeedOption = Annotated[int, typer.Option(help="Random seed of the simulator.")]
 RepeatOption = Annotated[
-    int | None, typer.Option(help="Runs of a stochastic simulator, with seeds seed, seed + 1, ...; 1 by default.")
+    int | None, typer.Option(help="Runs of a stochastic simulator, each with the next seed; 1 by default.")
 ]
 DriftPlotOption = Annotated[Path | None, typer.Option(help="Plot network against true system (.png, .svg, .pdf).")]
 
