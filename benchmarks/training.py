@@ -18,47 +18,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from systems.learned import Array, explore, uniform
+from systems.shipped import EXAMPLES, hvac, navigation, reservoir
 
 from reluplan.data import Transitions, concatenate
 from reluplan.learning import TrainingReport, TrainingSettings
 from reluplan.learning.planning_cost import unstable_in_problem
 from reluplan.learning.train import train
 from reluplan.problem.file import load_problem, read_variables
-
-Array = NDArray[np.float64]
-EXAMPLES = Path(__file__).parents[1] / "examples"
-ADJACENT = {3: [(0, 1), (0, 2), (1, 2)], 6: [(0, 1), (0, 3), (1, 2), (1, 4), (2, 5), (3, 4), (4, 5)]}
-OUTSIDE = {3: [0, 1], 6: [0, 2, 3, 5]}
-HALL = {3: [0, 2], 6: list(range(6))}
-
-
-def navigation(states: Array, actions: Array, half_width: float) -> Array:
-    """Moves lose their effect around the centre; walls at ±half_width."""
-    distance = np.sqrt(np.sum(states**2, axis=1, keepdims=True))
-    scale = 2.0 / (1.0 + np.exp(-2.0 * distance)) - 0.99
-    return np.clip(states + actions * scale, -half_width, half_width)
-
-
-def reservoir(levels: Array, flows: Array) -> Array:
-    """Rain, evaporation, release, and what the reservoir above releases."""
-    after = levels + np.array([5.0, 10.0, 20.0, 30.0])[: levels.shape[1]]
-    after -= 0.5 * np.sin(levels / 1000.0) * levels + flows
-    after[:, 1:] += flows[:, :-1]
-    return after
-
-
-def hvac(temperatures: Array, air: Array) -> Array:
-    """Warm air, neighbours, outside, hall."""
-    rooms = temperatures.shape[1]
-    heat = air * 1.006 * (40.0 - temperatures)
-    for a, b in ADJACENT[rooms]:
-        flow = (temperatures[:, b] - temperatures[:, a]) / 1.5
-        heat[:, a] += flow
-        heat[:, b] -= flow
-    heat[:, OUTSIDE[rooms]] += (6.0 - temperatures[:, OUTSIDE[rooms]]) / 4.0
-    heat[:, HALL[rooms]] += (10.0 - temperatures[:, HALL[rooms]]) / 2.0
-    return temperatures + heat / 80.0
 
 
 @dataclass(frozen=True)
@@ -76,22 +43,17 @@ class Domain:
         return concatenate([self._episodes(short, 10, rng), self._episodes(long, 100, rng)])
 
     def _episodes(self, count: int, steps: int, rng: np.random.Generator) -> Transitions:
-        """An episode that would leave the box ends there, and another begins anywhere."""
+        """Within the problem's box; where the state limits the actions, they are drawn within the smaller box."""
         table = read_variables(self.problem)
-        low, high = (np.array([getattr(v, side) for v in table.states]) for side in ("lower", "upper"))
         least, most = (np.array([getattr(v, side) for v in table.actions]) for side in ("lower", "upper"))
-        states, episode, step = rng.uniform(low, high, (count, len(low))), np.arange(count), np.zeros(count, dtype=int)
-        rows = []
-        for _ in range(steps):
-            actions = rng.uniform(least, np.minimum(most, states) if self.limited_by_state else most, states.shape)
-            after = self.step(states, actions)
-            inside = ((after >= low) & (after <= high)).all(axis=1)
-            rows.append([part[inside] for part in (episode, step, states, actions, after)])
-            fresh = episode.max() + 1 + np.arange(count)
-            episode, step = np.where(inside, episode, fresh), np.where(inside, step + 1, 0)
-            states = np.where(inside[:, None], after, rng.uniform(low, high, after.shape))
-        names = [tuple(v.name for v in part) for part in (table.states, table.actions)]
-        return Transitions(names[0], names[1], *(np.concatenate(part) for part in zip(*rows, strict=True)))
+
+        def fitting(rng: np.random.Generator, now: Array) -> Array:
+            return rng.uniform(least, np.minimum(most, now) if self.limited_by_state else most, now.shape)
+
+        def start(rng: np.random.Generator, rows: int) -> Array:
+            return uniform(rng, table.states, rows)
+
+        return explore(table.states, table.actions, self.step, start, fitting, count, steps, rng)
 
 
 def _domain(kind: str, size: int, step: Callable[[Array, Array], Array], hidden: tuple[int, ...]) -> Domain:

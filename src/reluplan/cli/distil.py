@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Sequence
@@ -32,7 +31,7 @@ from reluplan.cli.options import (
     TimeLimitOption,
     TrainThreadsOption,
 )
-from reluplan.cli.shared import app, check_writable, print_outcome, showing
+from reluplan.cli.shared import app, check_outputs, print_outcome, report_json, require_onnx_name, showing
 from reluplan.cli.train import SeveralNumbers, check_problem, network_section, training_settings
 from reluplan.clock import Clock
 from reluplan.errors import InputError
@@ -154,12 +153,8 @@ class _Files:
 
     def check(self, read: Sequence[Path]) -> None:
         """Complain before the work about files that cannot be written, or would overwrite what is read."""
-        if self.network.suffix != ".onnx":
-            raise InputError(f"{self.network}: a network is written as an ONNX file; let its name end in .onnx")
-        for path in (self.network, self.report):
-            check_writable(path.parent)
-            if os.path.realpath(path) in {os.path.realpath(other) for other in read} or self.network == self.report:
-                raise InputError(f"{path}: is named twice, to be read or written; choose another name")
+        require_onnx_name(self.network)
+        check_outputs([self.network, self.report], read)
 
 
 def _settings(samples: int | None) -> DistilSettings:
@@ -218,8 +213,7 @@ def _is_relu_network(path: Path) -> bool:
 
 
 def _json(report: DistilReport, files: _Files) -> str:
-    names = {"network": str(files.network), "report": str(files.report)}
-    return json.dumps({**names, **json.loads(report.to_json())}, indent=2)
+    return report_json(report.to_json(), files.network, files.report)
 
 
 def _print(report: DistilReport, files: _Files) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
@@ -39,6 +40,27 @@ def check_writable(folder: Path) -> None:
     except OSError as error:
         reason = str(error.strerror)
     raise InputError(f"{folder}: nothing can be written there ({reason}); choose another --out")
+
+
+def require_onnx_name(network: Path) -> None:
+    """Networks are written as ONNX files, and look like it."""
+    if network.suffix != ".onnx":
+        raise InputError(f"{network}: a network is written as an ONNX file; let its name end in .onnx")
+
+
+def check_outputs(written: Sequence[Path], read: Sequence[Path]) -> None:
+    """Complain before the work about files that cannot be written, or would overwrite each other or what is read."""
+    inputs = {os.path.realpath(path) for path in read}
+    for path in written:
+        check_writable(path.parent)
+        if os.path.realpath(path) in inputs or written.count(path) > 1:
+            raise InputError(f"{path}: is named twice, to be read or written; choose another name")
+
+
+def report_json(report: str, network: Path, report_file: Path) -> str:
+    """A report's own JSON, with where it and its network were written."""
+    names = {"network": str(network), "report": str(report_file)}
+    return json.dumps({**names, **json.loads(report)}, indent=2)
 
 
 def failure_of(write: Callable[[], None]) -> ReluplanError | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +36,7 @@ from reluplan.cli.options import (
     TrainThreadsOption,
     WeightDecayOption,
 )
-from reluplan.cli.shared import app, check_writable, print_outcome, showing
+from reluplan.cli.shared import app, check_outputs, print_outcome, report_json, require_onnx_name, showing
 from reluplan.clock import Clock
 from reluplan.errors import InputError
 from reluplan.interrupts import handling_signals
@@ -176,13 +174,9 @@ class _Files:
         """Complain before the work about files that cannot be written, or would overwrite what is read."""
         from reluplan.report.figures import check_plot
 
-        if self.network.suffix != ".onnx":
-            raise InputError(f"{self.network}: a network is written as an ONNX file; let its name end in .onnx")
+        require_onnx_name(self.network)
         check_plot(self.plot)
-        for path in self.all:
-            check_writable(path.parent)
-            if os.path.realpath(path) in {os.path.realpath(other) for other in read} or self.all.count(path) > 1:
-                raise InputError(f"{path}: is named twice, to be read or written; choose another name")
+        check_outputs(self.all, read)
 
     def write_report(self, report: TrainingReport) -> None:
         """The report, and the picture of it."""
@@ -213,8 +207,7 @@ def _train(task: _Task, data: list[Path], clock: Clock, files: _Files, quiet: bo
 
 
 def _json(report: TrainingReport, files: _Files) -> str:
-    names = {"network": str(files.network), "report": str(files.report)}
-    return json.dumps({**names, **json.loads(report.to_json())}, indent=2)
+    return report_json(report.to_json(), files.network, files.report)
 
 
 def _print(report: TrainingReport, files: _Files) -> None:
