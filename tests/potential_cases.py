@@ -80,24 +80,24 @@ def _entry_regions(
             layer_rows = network.hidden[layer].weights @ before
             layer_rows[:, -1] += network.hidden[layer].bias
         row = layer_rows[unit - slot.start]
-        # a hull of boxes holds points of no step; the proven bounds of the units belong to the domain
         low, high = domain.bounds.unit_lower[0, unit], domain.bounds.unit_upper[0, unit]
-        part = part.cut(_above(row, low), -_above(row, high))
         k = place.get(unit)
-        choices = range(features.interval_count + 1) if k is not None else (0, 1)
-        for choice in choices:
+        if k is None:  # a stable unit is linear, or zero, in all of the domain, also where the box allows it to switch
+            output = row if -low < high else np.zeros_like(row)
+            yield from grow(unit + 1, np.vstack([before, output]), layer_rows, part, entries)
+            return
+        # a hull of boxes holds points of no step; the proven bounds of the units belong to the domain
+        part = part.cut(_above(row, low), -_above(row, high))
+        for choice in range(features.interval_count + 1):
             if choice == 0:
                 inner, output = part.cut(-row), np.zeros_like(row)
-            elif k is None:
-                inner, output = part.cut(row), row
             else:
                 inner = part.cut(row, _above(row, edges[k, choice - 1]), -_above(row, edges[k, choice]))
                 output = row
             if inner.empty:
                 continue
             chosen = entries.copy()
-            if k is not None:
-                chosen[k] = choice
+            chosen[k] = choice
             yield from grow(unit + 1, np.vstack([before, output]), layer_rows, inner, chosen)
 
     start = np.zeros(features.unit_count, dtype=np.int8)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from patience import AMPLE
 from random_problems import random_network
 from reluplan import Problem, plan, simulate
-from reluplan.bounds.reachability import rounded_box
+from reluplan.bounds.prediction import rounded_box
 from reluplan.planning.result import PlanResult
 from reluplan.problem.check import check
 from shared_data import EXAMPLES

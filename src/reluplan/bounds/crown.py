@@ -84,7 +84,7 @@ def unit_relaxation(network: ReluNetwork, lower: Array, upper: Array, deadline: 
     relaxation = _empty_relaxation(lower, upper)
     value_lower, value_upper = lower, upper
     for layer in network.hidden:
-        low, high = _interval(layer, value_lower, value_upper)
+        low, high = interval_of_boxes(layer, value_lower, value_upper)
         clock.spend(8.0 * boxes * layer.weights.size)
         if relaxation.unit_lower.shape[1] and clock.now() <= deadline:
             both = Layer(np.vstack([layer.weights, -layer.weights]), np.concatenate([layer.bias, -layer.bias]))
@@ -166,7 +166,7 @@ def _extend(before: UnitRelaxation, layer: Layer, low: Array, high: Array) -> Un
     return UnitRelaxation(*(np.hstack(pair) for pair in pairs))
 
 
-def _interval(layer: Layer, lower: Array, upper: Array) -> tuple[Array, Array]:
+def interval_of_boxes(layer: Layer, lower: Array, upper: Array) -> tuple[Array, Array]:
     """`layer_interval` for B finite boxes at once: W c + b ± |W| r."""
     size = np.abs(layer.weights)
     centre, radius = 0.5 * (lower + upper), 0.5 * (upper - lower)

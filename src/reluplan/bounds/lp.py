@@ -140,11 +140,10 @@ class _Relaxation:
         clock.spend(8.0 * layer.weights.size)
         if self._lp.row_count == 0 or not self._complete:
             return low, high  # over a box alone the interval is exact
-        for unit in range(layer.unit_count):
+        for unit in _most_relaxed_first(low, high) if only_unstable else range(layer.unit_count):
             if clock.now() > self._deadline:
                 break
-            if not only_unstable or low[unit] < 0.0 < high[unit]:
-                low[unit], high[unit] = self._bound_unit(layer, unit, low[unit], high[unit], only_unstable)
+            low[unit], high[unit] = self._bound_unit(layer, unit, low[unit], high[unit], only_unstable)
         return low, high
 
     def _bound_unit(self, layer: Layer, unit: int, low: float, high: float, only_sign: bool) -> tuple[float, float]:
@@ -189,6 +188,15 @@ class _Relaxation:
         upper = slope[:, None] * rows[chord]
         upper[np.arange(len(slope)), columns[chord]] = 1.0
         self._lp.add_rows(upper, np.full(len(slope), -np.inf), slope * (bias - low)[chord])
+
+
+def _most_relaxed_first(low: Array, high: Array) -> list[int]:
+    """The unstable units, those with the largest gap −l u / (u − l) between their lines first."""
+    unstable = np.flatnonzero((low < 0.0) & (high > 0.0))
+    with np.errstate(invalid="ignore"):
+        gap = np.nan_to_num(-low * high / (high - low), nan=np.inf)[unstable]
+    order: list[int] = unstable[np.argsort(-gap, kind="stable")].tolist()
+    return order
 
 
 def _up(value: float) -> float:

@@ -9,12 +9,17 @@ from reluplan import clock
 from reluplan.bounds.boxes import AllPlanBounds, BetterPlanBounds, ForwardBounds, HorizonBounds, tightened
 from reluplan.bounds.interval import uncrossed
 from reluplan.bounds.lp import StepBounds, bound_step, constraint_lp, tighten_box
+from reluplan.bounds.prediction import predicted_box
+from reluplan.bounds.unrolled.windows import window_bounds
 from reluplan.errors import InfeasibleError, InputError, NoBetterPlanError, NoPlanExistsError, OutOfTimeError
 from reluplan.problem.expression import Constraint
 from reluplan.problem.problem import Problem, StepLayout
 
 Array = NDArray[np.float64]
 
+LP_PARTS = 4.0
+"""How many parts of the time that is left a step may take for its LPs: early steps are worth more, since all others
+follow from them."""
 LATE_WORK = 3e8
 """Operations after the last moment, where states without bounds leave nothing else to fall back on."""
 
@@ -30,10 +35,12 @@ def forward_bounds(problem: Problem, deadline: float = np.inf, last_moment: floa
     After the deadline (of clock.now) there are no LPs; after the last moment no back-substitution either, only
     intervals, from the states' own bounds: valid, loose, and the same for all steps that are left. Only if these are
     infinite does it go on step by step, and raise OutOfTimeError if that takes long too. The network is stationary,
-    so equal boxes share one computation. Raises NoPlanExistsError if nothing is left.
+    so equal boxes share one computation. Before the deadline, what back-substitution through many steps gains on that
+    comes last (`window_bounds`), where it gains something. Raises NoPlanExistsError if nothing is left.
     """
     try:
-        return ForwardBounds(**_forward(problem, deadline, last_moment, None), because="forward reachability")
+        bounds = ForwardBounds(**_forward(problem, deadline, last_moment, None), because="forward reachability")
+        return window_bounds(problem, bounds, deadline)
     except InfeasibleError as error:
         raise no_plan_exists(problem, error) from None
 
@@ -83,7 +90,9 @@ def _forward(
         rows = constraints + (list(problem.initial_constraints) if t == 0 else [])
         key = lower.tobytes() + upper.tobytes() + bytes([t == 0])
         if key not in cache:
-            cache[key] = _bound_one(problem, t, lower, upper, rows, deadline, last_moment)
+            cache[key] = _bound_one(
+                problem, t, lower, upper, rows, _lps_until(deadline, problem.horizon - t), last_moment
+            )
         step = cache[key]
         _check_finite(problem, t, step)
         if is_rest_known and within is None:  # all steps that are left begin in the same box
@@ -95,6 +104,12 @@ def _forward(
     if within is not None:
         lower, upper = _intersection(problem, problem.horizon, lower, upper, within)
     return _collect(problem.layout, steps, lower, upper)
+
+
+def _lps_until(deadline: float, steps: int) -> float:
+    """When the LPs of a step end: a few times its part of the time that is left, so that every step gets some."""
+    now = clock.now()
+    return min(deadline, now + LP_PARTS * (deadline - now) / steps) if np.isfinite(deadline) else deadline
 
 
 def input_constraints(problem: Problem) -> list[Constraint]:
@@ -140,26 +155,6 @@ def _bound_one(
         raise InfeasibleError(
             f"at step {t + 1} no state and action within the proven bounds satisfies the constraints ({error})"
         ) from None
-
-
-def predicted_box(problem: Problem, lower: Array, upper: Array) -> tuple[Array, Array]:
-    """The box of s' for predictions in a box (..., n): discrete states rounded, state bounds applied."""
-    low, high = rounded_box(problem, lower, upper)
-    declared_low, declared_high = problem.box(problem.states)
-    return np.maximum(low, declared_low), np.minimum(high, declared_high)
-
-
-def rounded_box(problem: Problem, lower: Array, upper: Array) -> tuple[Array, Array]:
-    """The box of predictions in a box (..., n) after the discrete states are rounded: s' = k if and only if
-    k − 1/2 <= p <= k + 1/2 − τ, so s' >= ⌈lower − 1/2 + τ⌉ and s' <= ⌊upper + 1/2⌋."""
-    with np.errstate(invalid="ignore"):
-        guard = 1e-9 * np.maximum(1.0, np.abs(lower))
-        down = np.where(np.isfinite(lower), np.ceil(lower - 0.5 + problem.tie_distances - guard), lower)
-    low = np.where(problem.discrete_states, down, lower)
-    high = np.where(problem.discrete_states, np.floor(upper + 0.5 + 1e-6), upper)
-    low = np.where(problem.boolean_states, np.clip(low, 0.0, 1.0), low)
-    high = np.where(problem.boolean_states, np.clip(high, 0.0, 1.0), high)
-    return low, high
 
 
 def _next_box(problem: Problem, t: int, step: StepBounds) -> tuple[Array, Array]:

@@ -8,7 +8,6 @@ What is built on it: `PersistentLp`, whose optima are proven bounds, and `Linear
 from __future__ import annotations
 
 import math
-import time
 from typing import Any
 
 import highspy
@@ -47,6 +46,7 @@ class HighsProgram:
     def __init__(self, model: Model, options: Options, relaxed: bool = True) -> None:
         self._highs = create_highs(options)
         self._until = math.inf
+        self._operations = 0.0
         self.is_refused = bool(pass_model(self._highs, model, relaxed) == highspy.HighsStatus.kError)
 
     @property
@@ -87,9 +87,11 @@ class HighsProgram:
         clock.spend(operations * max(1, self._highs.getInfo().simplex_iteration_count))
 
     def run_for(self, seconds: float) -> None:
-        """Solve, but no longer than this by the wall clock; HiGHS counts from when it was created."""
-        self._until = time.monotonic() + seconds
-        self._highs.setOptionValue("time_limit", self._highs.getRunTime() + seconds)
+        """Solve, but no longer than this; HiGHS counts from when it was created."""
+        self._until = clock.now() + seconds
+        self._operations = 2.0 * self._highs.getNumNz()
+        limit = math.inf if clock.is_counted() else self._highs.getRunTime() + seconds
+        self._highs.setOptionValue("time_limit", limit)
         self._highs.run()
 
     def watch_the_clock(self) -> None:
@@ -101,7 +103,8 @@ class HighsProgram:
             event.subscribe(self._stop_if_late)
 
     def _stop_if_late(self, event: Any) -> None:
-        if time.monotonic() > self._until:
+        clock.spend(self._operations)
+        if clock.now() > self._until:
             event.data_in.user_interrupt = True
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -15,12 +16,21 @@ from reluplan.optimisation.model import Array, Index, Model
 from reluplan.optimisation.safe_bound import safe_upper_bound_of_arrays
 from reluplan.optimisation.solvers.highs_model import UNSCALED
 
+Matrix = Any
+"""An Array, or a scipy.sparse.csr_array, which has no types."""
+
+MOST_DENSE = 1_000_000
+"""Entries, zeros among them, of a matrix that is kept dense, which is quicker as long as it is small."""
+
 
 class PersistentLp:
     """max c·x over fixed rows (integrality ignored), for one c after another; columns and rows may be appended."""
 
     def __init__(self, model: Model) -> None:
-        self._matrix: Array = np.ascontiguousarray(model.matrix.toarray())
+        is_small = model.row_count * model.column_count <= MOST_DENSE
+        self._matrix: Matrix = (
+            np.ascontiguousarray(model.matrix.toarray()) if is_small else sparse.csr_array(model.matrix)
+        )
         self._row_lower, self._row_upper = model.row_lower.copy(), model.row_upper.copy()
         self._lower, self._upper = model.column_lower.copy(), model.column_upper.copy()
         self._costed = np.zeros(0, dtype=np.int64)
@@ -39,12 +49,12 @@ class PersistentLp:
     def add_columns(self, lower: Array, upper: Array) -> Index:
         """Append columns with these bounds and no entries; returns their indices."""
         self._lower, self._upper = np.concatenate([self._lower, lower]), np.concatenate([self._upper, upper])
-        self._matrix = np.hstack([self._matrix, np.zeros((len(self._matrix), len(lower)))])
+        self._matrix = _stacked([[self._matrix, np.zeros((self.row_count, len(lower)))]])
         return self._program.add_columns(lower, upper)
 
     def add_rows(self, rows: Array, lower: Array, upper: Array) -> None:
         """Append lower <= rows · x <= upper, rows (k, columns); all of a layer at once, since each call copies."""
-        self._matrix = np.vstack([self._matrix, rows])
+        self._matrix = _stacked([[self._matrix], [rows]])
         self._row_lower, self._row_upper = np.append(self._row_lower, lower), np.append(self._row_upper, upper)
         self._program.add_rows(sparse.csr_array(rows), lower, upper)
         self._require_accepted()
@@ -62,13 +72,18 @@ class PersistentLp:
         InfeasibleError if no x satisfies the rows.
         """
         self._set_objective(columns, values)
-        self._program.run_until(deadline, 2.0 * self._matrix.size)
+        self._program.run_until(deadline, 2.0 * self._matrix.size)  # of a sparse one the entries
         if self._program.is_infeasible:
             self._confirm_empty()
         objective = np.zeros(len(self._lower))
         objective[columns] = values
-        duals = self._program.row_duals if self._program.is_optimal else np.zeros(len(self._matrix))
+        duals = self._program.row_duals if self._program.is_optimal else np.zeros(self.row_count)
         return self._bound(objective, duals)
+
+    @property
+    def solution(self) -> Array | None:
+        """Where the last maximum is, as the solver says, within its tolerances; None if it was not found."""
+        return self._program.solution if self._program.is_optimal else None
 
     def _require_accepted(self) -> None:
         if self._program.is_refused:
@@ -97,6 +112,13 @@ class PersistentLp:
         return safe_upper_bound_of_arrays(
             objective, self._matrix, self._row_lower, self._row_upper, self._lower, self._upper, duals
         )
+
+
+def _stacked(blocks: list[list[Matrix]]) -> Matrix:
+    """One matrix of these, dense if all of them are."""
+    if any(sparse.issparse(block) for row in blocks for block in row):
+        return sparse.csr_array(sparse.block_array(blocks))
+    return np.block(blocks)
 
 
 def row_duals(model: Model, time_limit: float) -> Array | None:

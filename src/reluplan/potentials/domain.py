@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.bounds.boxes import ForwardBounds, HorizonBounds
-from reluplan.bounds.reachability import predicted_box
+from reluplan.bounds.prediction import predicted_box
 from reluplan.encoding.relu import needs_binary
 from reluplan.potentials.features import PatternFeatures
 from reluplan.problem.expression import Constraint

@@ -127,5 +127,7 @@ class StepSamples:
         self.add(steps.inputs[kept], rewards[kept])
 
     def _feasible(self, steps: Steps) -> NDArray[np.bool_]:
+        """Also within the bounds of units, which may be smaller than what the box of the inputs allows."""
         bounds = self.domain.bounds
-        return steps.end_within(bounds.state_lower[1], bounds.state_upper[1]) & steps.satisfy()
+        inside = ((steps.units >= bounds.unit_lower[0]) & (steps.units <= bounds.unit_upper[0])).all(axis=1)
+        return inside & steps.end_within(bounds.state_lower[1], bounds.state_upper[1]) & steps.satisfy()

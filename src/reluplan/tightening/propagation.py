@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from reluplan import clock
 from reluplan.bounds.boxes import AllPlanBounds, HorizonBounds, Plans, intersect_in_place, tightened
-from reluplan.bounds.reachability import no_plan_exists, rounded_box
+from reluplan.bounds.prediction import rounded_box
+from reluplan.bounds.reachability import no_plan_exists
 from reluplan.bounds.span import Span
 from reluplan.encoding.window import Window, cut_window
 from reluplan.errors import InfeasibleError, NoBetterPlanError
