@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,10 @@ from reluplan.problem.steps import rollout_batch
 from reluplan.search.decisions import Decisions
 
 Array = NDArray[np.float64]
+
+
+PullBack = Callable[[Array, NDArray[np.bool_]], Array]
+"""Jᵀ λ from slopes λ (B, outputs) and activations (B, units)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,19 +58,27 @@ def pull_back(network: ReluNetwork, slopes: Array, active: NDArray[np.bool_]) ->
     return gradient[..., : network.input_count]
 
 
-def adjoint(problem: Problem, rollout: Rollout, states: Array, actions: Array, auxiliaries: Array) -> Decisions:
+def adjoint(
+    problem: Problem,
+    rollout: Rollout,
+    states: Array,
+    actions: Array,
+    auxiliaries: Array,
+    back: PullBack | None = None,
+) -> Decisions:
     """The total gradient of a function of the trajectory, from its direct slopes with respect to s_t, a_t, x_t.
 
     λ_{H+1} = ∂/∂s_{H+1};  λ_t = ∂/∂s_t + (∂T/∂s)ᵀ λ_{t+1};  d/da_t = ∂/∂a_t + (∂T/∂a)ᵀ λ_{t+1}; x_t likewise.
     Rounded states count as if they were not rounded (straight through).
     """
     layout = problem.layout
+    back = back or partial(pull_back, problem.dynamics)
     actions, auxiliaries = actions.copy(), auxiliaries.copy()
     slopes = states[:, -1]
     for t in range(rollout.decisions.horizon - 1, -1, -1):
         clock.spend(len(slopes) * problem.dynamics.operations)
-        back = pull_back(problem.dynamics, slopes, rollout.active[t])
-        actions[:, t] += back[:, layout.actions]
-        auxiliaries[:, t] += back[:, layout.auxiliaries]
-        slopes = states[:, t] + back[:, layout.states]
+        inputs = back(slopes, rollout.active[t])
+        actions[:, t] += inputs[:, layout.actions]
+        auxiliaries[:, t] += inputs[:, layout.auxiliaries]
+        slopes = states[:, t] + inputs[:, layout.states]
     return Decisions(slopes, actions, auxiliaries)

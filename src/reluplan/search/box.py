@@ -17,6 +17,10 @@ from reluplan.search.decisions import Decisions
 Array = NDArray[np.float64]
 
 
+BEYOND = 10.0
+"""How far samples may leave a box that nobody declared, in its widths."""
+
+
 @dataclass(frozen=True, eq=False)
 class SearchBox:
     """Bounds of initial states (1, n), actions (1, H, m) and auxiliaries (1, H+1, k), and which are discrete.
@@ -48,6 +52,12 @@ class SearchBox:
     def any_discrete(self) -> bool:
         return bool(self.discrete_actions.any() or self.discrete_auxiliaries.any() or self.discrete_states.any())
 
+    @property
+    def any_free(self) -> bool:
+        """Whether there is anything to decide."""
+        pairs = zip(self.allowed_lower.parts, self.allowed_upper.parts, strict=True)
+        return any(bool((low < high).any()) for low, high in pairs)
+
     def into(self, decisions: Decisions) -> Decisions:
         """The nearest decisions that are allowed, discrete ones rounded."""
 
@@ -68,6 +78,21 @@ class SearchBox:
                 self.lower.initial + share.initial * self.width.initial,
                 self.lower.actions + share.actions * self.width.actions,
                 self.lower.auxiliaries + share.auxiliaries * self.width.auxiliaries,
+            )
+        )
+
+    def shares(self, decisions: Decisions) -> Decisions:
+        """The inverse of `at`."""
+        sides = zip(decisions.parts, self.lower.parts, self.width.parts, strict=True)
+        return Decisions(*((part - low) / extent for part, low, extent in sides))
+
+    def clipped_shares(self, share: Decisions) -> Decisions:
+        """Shares moved into the box; beyond it only where nothing is declared, and not far."""
+        declared = zip(share.parts, self.allowed_lower.parts, self.allowed_upper.parts, strict=True)
+        return Decisions(
+            *(
+                np.clip(part, np.where(np.isfinite(low), 0.0, -BEYOND), np.where(np.isfinite(high), 1.0, 1.0 + BEYOND))
+                for part, low, high in declared
             )
         )
 

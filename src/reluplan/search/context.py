@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import cached_property
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from reluplan import clock
+from reluplan.errors import OutOfTimeError
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory, rollout
 from reluplan.problem.ties import hangs_on_a_tie
 from reluplan.search.batch import Rollout, roll_out
 from reluplan.search.box import SearchBox
 from reluplan.search.decisions import Decisions
+from reluplan.search.kernel import Kernel
 from reluplan.search.local_optima import LocalOptima
 from reluplan.search.merit import Merit, Score
 from reluplan.search.settings import DEFAULTS, SearchSettings
+from reluplan.search.time_slice import Pace, Paused, TimeSlice
 
 Array = NDArray[np.float64]
+
+
+STEP_OVERHEAD = 3e4
+"""What numpy takes to begin one step of a batch, in floating-point operations of that time."""
+
+
+PIECE = 0.1
+"""Seconds of one piece of a large batch, about: slices end between them."""
+Result = TypeVar("Result")
 
 
 class PlanSink(Protocol):
@@ -49,7 +63,7 @@ class Context:
 
     problem: Problem
     box: SearchBox
-    deadline: float
+    time: TimeSlice
     sink: PlanSink
     rng: Generator
     merit: Merit
@@ -62,16 +76,21 @@ class Context:
 
     @property
     def expired(self) -> bool:
-        return clock.now() >= self.deadline
-
-    @property
-    def last_moment(self) -> float:
-        """When even a batch of plans that has begun is given up."""
-        return self.deadline + clock.expected(clock.SEARCH_WORK)
+        """Whether the slice of time is over."""
+        return self.time.over
 
     @property
     def remaining(self) -> float:
-        return max(0.0, self.deadline - clock.now())
+        return self.time.remaining
+
+    def pause(self, plans: int = 0) -> Paused[None]:
+        """Stand still while the slice is over, or too short to roll out some plans (`TimeSlice.pause`)."""
+        return self.time.pause(self.time.exact.expected(self.operations(plans)) if plans else 0.0)
+
+    def operations(self, plans: int, horizon: int | None = None) -> float:
+        """What the rollout of a batch costs, in floating-point operations, with what numpy takes for each step."""
+        steps = self.problem.horizon if horizon is None else horizon
+        return steps * (STEP_OVERHEAD + plans * self.problem.dynamics.operations)
 
     @property
     def found(self) -> bool:
@@ -107,13 +126,14 @@ class Context:
         """A search of its own, for a part of the problem: same time, same randomness, no sink."""
         merit = Merit(problem, self.merit.penalty)
         return Context(
-            problem, box, self.deadline, lambda *_: False, self.rng, merit, settings=self.settings, work=self.work
+            problem, box, self.time, lambda *_: False, self.rng, merit, settings=self.settings, work=self.work
         )
 
     def roll_out(self, decisions: Decisions) -> Rollout:
-        """Roll out a batch; OutOfTimeError if the time is over."""
+        """Roll out a batch; OutOfTimeError if that takes far longer than the slice."""
         self.work.rollouts += decisions.count
-        return roll_out(self.problem, decisions, self.last_moment)
+        with self._timed(decisions, self.time.exact) as deadline:
+            return roll_out(self.problem, decisions, deadline)
 
     def evaluate(self, decisions: Decisions) -> tuple[Rollout, Score]:
         """Roll out a batch and score it."""
@@ -124,6 +144,51 @@ class Context:
         """As `evaluate`, and the gradient of the merit of each plan."""
         rollout = self.roll_out(decisions)
         return rollout, *self.merit.gradient(rollout)
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """The dynamics in float32."""
+        return Kernel(self.problem)
+
+    def sample(self, decisions: Decisions) -> Paused[Score]:
+        """As `evaluate`, in float32 and in pieces: for many plans, of which the best are offered."""
+        scores = yield from self._in_pieces(decisions, lambda plans: self.merit.score(self._fast(plans, masks=False)))
+        return Score.join(scores)
+
+    def fast_gradient(self, decisions: Decisions) -> Paused[tuple[Score, Decisions]]:
+        """As `gradient`, in float32 and in pieces."""
+        parts = yield from self._in_pieces(
+            decisions, lambda plans: self.merit.gradient(self._fast(plans, masks=True), self.kernel.pull_back)
+        )
+        return Score.join([score for score, _ in parts]), Decisions.join([gradient for _, gradient in parts])
+
+    def _in_pieces(self, decisions: Decisions, work: Callable[[Decisions], Result]) -> Paused[list[Result]]:
+        """Some work on each piece of a batch, each short enough for any slice; again if a slice was cut short."""
+        results: list[Result] = []
+        first = 0
+        while first < decisions.count:
+            size = max(1, min(self.kernel.piece, int(PIECE / self.time.fast.expected(self.operations(1)))))
+            plans = decisions.take(np.arange(first, min(first + size, decisions.count)))
+            yield from self.time.pause(self.time.fast.expected(self.operations(plans.count)))
+            try:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    results.append(work(plans))
+                first += plans.count
+            except OutOfTimeError:
+                yield from self.pause()
+        return results
+
+    def _fast(self, decisions: Decisions, masks: bool) -> Rollout:
+        self.work.rollouts += decisions.count
+        with self._timed(decisions, self.time.fast) as deadline:
+            return self.kernel.roll_out(decisions, deadline, masks)
+
+    @contextmanager
+    def _timed(self, decisions: Decisions, pace: Pace) -> Iterator[float]:
+        """Learn how long a batch takes; and when it is given up."""
+        late = clock.expected(clock.SEARCH_WORK) + 2.0 * pace.expected(self.operations(1))
+        with pace.measured(self.operations(decisions.count, decisions.horizon)):
+            yield self.time.deadline + late
 
     def ranked(self, batch: Decisions) -> list[Decisions]:
         """The plans of a batch, each a batch of one, best first."""
@@ -169,9 +234,19 @@ class Context:
         """The merit of a rolled-out plan."""
         return float(self.score(trajectory).merit(self.merit.penalty)[0])
 
-    def raise_penalty(self) -> None:
-        """Violations cost a multiple from now on."""
-        self.merit = dataclasses.replace(self.merit, penalty=self.settings.penalty.growth * self.merit.penalty)
+    def raise_penalty(self) -> bool:
+        """Violations cost a multiple from now on, up to a limit beyond which rewards would drown in rounding: False.
+
+        Local optima of another merit are no longer comparable, and are forgotten.
+        """
+        settings = self.settings.penalty
+        most = settings.largest * Merit.of(self.problem, settings).penalty
+        raised = min(settings.growth * self.merit.penalty, most)
+        if raised <= self.merit.penalty:
+            return False
+        self.merit = dataclasses.replace(self.merit, penalty=raised)
+        self.optima.merits.clear()
+        return True
 
     def say(self, message: str) -> None:
         """Tell whoever listens."""

@@ -54,6 +54,14 @@ class Decisions:
         """The plans with these numbers."""
         return Decisions(self.initial[which], self.actions[which], self.auxiliaries[which])
 
+    def minus(self, other: Decisions) -> Decisions:
+        """The step from another batch of the same shape to this one."""
+        return Decisions(*(a - b for a, b in zip(self.parts, other.parts, strict=True)))
+
+    def at_least(self, value: float) -> Decisions:
+        """Every entry raised to a value."""
+        return Decisions(*(np.maximum(part, value) for part in self.parts))
+
     def plus(self, step: Decisions, factors: Array) -> Decisions:
         """This plan plus each factor times the step: a batch of one becomes one of len(factors)."""
         f = factors[:, None, None]

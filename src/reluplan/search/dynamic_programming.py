@@ -12,18 +12,19 @@ from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
 from reluplan.search.local_search import local_search
 from reluplan.search.state_grid import Grid
+from reluplan.search.time_slice import Paused
 
 Array = NDArray[np.float64]
 
 
-def dynamic_programming(context: Context) -> None:
+def dynamic_programming(context: Context) -> Paused[None]:
     """Local search from the plan that the grid leads to, where there is one."""
-    plan = grid_plan(context)
+    plan = yield from grid_plan(context)
     if plan is not None:
-        local_search(context, context.offer(plan, "dynamic programming"))
+        yield from local_search(context, context.offer(plan, "dynamic programming"))
 
 
-def grid_plan(context: Context) -> Decisions | None:
+def grid_plan(context: Context) -> Paused[Decisions | None]:
     """The plan of a rollout that looks one step ahead and uses the grid's value function from there on.
 
     V_{H+1} = F − penalty · violation of G;  V_t(s) = max_a [ R(s, a, s') − penalty · violation + γ V_{t+1}(s') ] with
@@ -37,8 +38,8 @@ def grid_plan(context: Context) -> Decisions | None:
     levels = _action_levels(context)
     if grid.count * len(levels) > 2 * settings.pairs:
         return None
-    values = _backward(context, grid, levels)
-    return None if values is None else _forward(context, grid, values)
+    values = yield from _backward(context, grid, levels)
+    return (yield from _forward(context, grid, values))
 
 
 def _state_grid(context: Context) -> Grid:
@@ -80,18 +81,17 @@ def _action_levels(context: Context) -> Array:
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
 
-def _backward(context: Context, grid: Grid, levels: Array) -> list[Array] | None:
+def _backward(context: Context, grid: Grid, levels: Array) -> Paused[list[Array]]:
     """V_{H+1}, V_H, ... on the nodes; the list ends early once V changes by a constant only."""
     nodes = grid.nodes
     discount = context.problem.discount
     converged = context.settings.dynamic_programming.converged
     states, actions = np.repeat(nodes, len(levels), axis=0), np.tile(levels, (len(nodes), 1))
-    gains, following = _one_step(context, states, actions)
+    gains, following = yield from _one_step(context, states, actions)
     weights = grid.weights(following)
     values = [_final_value(context, nodes)]
     for _ in range(context.problem.horizon):
-        if context.expired:
-            return None
+        yield from context.pause()
         values.append((gains + discount * (weights @ values[-1])).reshape(len(nodes), -1).max(axis=1))
         change = values[-1] - values[-2]
         if np.ptp(change) <= converged * max(1.0, float(np.abs(change).max())):
@@ -99,7 +99,7 @@ def _backward(context: Context, grid: Grid, levels: Array) -> list[Array] | None
     return values
 
 
-def _one_step(context: Context, states: Array, actions: Array) -> tuple[Array, Array]:
+def _one_step(context: Context, states: Array, actions: Array) -> Paused[tuple[Array, Array]]:
     """R − penalty · violation of single steps (count,), and the next states (count, n)."""
     gains, following = [], []
     most = int(clock.SAMPLE_WORK / context.problem.dynamics.operations)
@@ -107,6 +107,7 @@ def _one_step(context: Context, states: Array, actions: Array) -> tuple[Array, A
     for first in range(0, len(states), size):
         part = slice(first, first + size)
         batch = Decisions(states[part], actions[part, None], np.zeros((len(states[part]), 2, 0)))
+        yield from context.pause()
         rollout = context.roll_out(batch)
         gains.append(context.merit.step_merit(rollout))
         following.append(rollout.states[:, 1])
@@ -118,7 +119,7 @@ def _final_value(context: Context, states: Array) -> Array:
     return context.merit.final_merit(context.roll_out(batch))
 
 
-def _forward(context: Context, grid: Grid, values: list[Array]) -> Decisions:
+def _forward(context: Context, grid: Grid, values: list[Array]) -> Paused[Decisions]:
     """Roll out from the initial state of highest value, trying many actions at each step."""
     horizon = context.problem.horizon
     initial = context.box.random(context.rng, context.settings.dynamic_programming.sampled_plans).initial
@@ -126,14 +127,12 @@ def _forward(context: Context, grid: Grid, values: list[Array]) -> Decisions:
     state = initial[int(np.argmax(first))]
     actions = np.empty((horizon, len(context.problem.actions)))
     for t in range(horizon):
-        actions[t], state = _best_action(context, state, t, grid, values[min(horizon - t - 1, len(values) - 1)])
-        if context.expired:
-            actions[t:] = actions[t]
-            break
+        value = values[min(horizon - t - 1, len(values) - 1)]
+        actions[t], state = yield from _best_action(context, state, t, grid, value)
     return context.box.into(Decisions(initial[np.argmax(first)][None], actions[None], np.zeros((1, horizon + 1, 0))))
 
 
-def _best_action(context: Context, state: Array, t: int, grid: Grid, value: Array) -> tuple[Array, Array]:
+def _best_action(context: Context, state: Array, t: int, grid: Grid, value: Array) -> Paused[tuple[Array, Array]]:
     """The best of random actions, then of random actions nearer to it, and nearer still."""
     settings = context.settings.dynamic_programming
     count = settings.tried_actions
@@ -143,7 +142,7 @@ def _best_action(context: Context, state: Array, t: int, grid: Grid, value: Arra
         reach = size * (high - low)
         tried = best + reach * np.clip(context.rng.uniform(-1.2, 1.2, (count, len(low))), -1.0, 1.0)
         tried = np.clip(np.where(context.box.discrete_actions, np.round(tried), tried), low, high)
-        gains, following = _one_step(context, np.tile(state, (count, 1)), tried)
+        gains, following = yield from _one_step(context, np.tile(state, (count, 1)), tried)
         totals = gains + context.problem.discount * (grid.weights(following) @ value)
         top = int(np.argmax(totals))
         if totals[top] > best_value:

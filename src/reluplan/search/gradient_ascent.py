@@ -12,11 +12,16 @@ from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
 from reluplan.search.local_search import local_search
 from reluplan.search.settings import AscentSettings
+from reluplan.search.time_slice import Paused
 
 Array = NDArray[np.float64]
 
 
-def gradient_ascent(context: Context) -> None:
+HUGE = 1e100
+"""Slopes beyond this are cut off: where plans explode, only the sign counts."""
+
+
+def gradient_ascent(context: Context) -> Paused[None]:
     """Gradient ascent from many plans, and a local search from the best of them."""
     settings = context.settings.gradient_ascent
     batch = Decisions.join(
@@ -26,10 +31,10 @@ def gradient_ascent(context: Context) -> None:
             context.box.random(context.rng, settings.starts),
         ]
     )
-    ascended, merits = ascend(context, batch, settings.ascent)
+    ascended, merits = yield from ascend(context, batch, settings.ascent)
     for which in np.argsort(-merits, kind="stable")[: settings.improved]:
-        if not context.expired:
-            local_search(context, context.offer(ascended.take(np.array([which])), "gradient ascent"))
+        yield from context.pause()
+        yield from local_search(context, context.offer(ascended.take(np.array([which])), "gradient ascent"))
 
 
 @dataclass
@@ -52,7 +57,7 @@ class _Adam:
         return np.asarray(mean / np.maximum(root, 1e-12))
 
 
-def ascend(context: Context, start: Decisions, settings: AscentSettings) -> tuple[Decisions, Array]:
+def ascend(context: Context, start: Decisions, settings: AscentSettings) -> Paused[tuple[Decisions, Array]]:
     """Adam with projection on the boxes; returns the best decisions of each plan on its way, and their merits.
 
     Discrete decisions are rounded for the rollout, while the ascent itself goes on with what is behind them.
@@ -64,22 +69,24 @@ def ascend(context: Context, start: Decisions, settings: AscentSettings) -> tupl
     best, best_merit = box.into(start), np.full(start.count, -np.inf)
     adams = _Adam(settings), _Adam(settings), _Adam(settings)
     for iteration in range(settings.iterations):
-        if context.expired:
-            break
-        rollout, score, gradient = context.gradient(box.into(behind))
+        plans = box.into(behind)
+        score, gradient = yield from context.fast_gradient(plans)
         merit = score.merit(penalty)
-        best, best_merit = _keep_better(best, best_merit, rollout.decisions, merit)
+        best, best_merit = _keep_better(best, best_merit, plans, merit)
         rate = _rate(settings, iteration)
-        moves = [
-            rate * adam.step(np.nan_to_num(part) * extent)
-            for adam, part, extent in zip(adams, gradient.parts, width.parts, strict=True)
-        ]
+        slopes = zip(adams, gradient.parts, width.parts, strict=True)
+        moves = [rate * adam.step(_moderate(part * extent)) for adam, part, extent in slopes]
         behind = Decisions(
             np.clip(behind.initial + moves[0] * width.initial, box.lower.initial, box.upper.initial),
             np.clip(behind.actions + moves[1] * width.actions, box.lower.actions, box.upper.actions),
             np.clip(behind.auxiliaries + moves[2] * width.auxiliaries, box.lower.auxiliaries, box.upper.auxiliaries),
         )
     return best, best_merit
+
+
+def _moderate(slopes: Array) -> Array:
+    """No infinite ones, whose squares would be no numbers."""
+    return np.clip(np.nan_to_num(slopes), -HUGE, HUGE)
 
 
 def _rate(settings: AscentSettings, iteration: int) -> float:

@@ -14,6 +14,7 @@ from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
 from reluplan.search.linearise import linearise
 from reluplan.search.local_model import LocalModel, LocalOptions, local_model
+from reluplan.search.time_slice import Paused
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -59,10 +60,16 @@ class Iterate:
         options = LocalOptions(reach, context.merit.penalty, self.margin, integers)
         return local_model(context.problem, self.plan, lin, options)
 
-    def solve(self, program: LinearProgram) -> Array | None:
-        """The optimum of a linear program in the time that is left."""
-        self.context.work.linear_programs += 1
-        return program.solve(self.context.remaining)
+    def solve(self, program: LinearProgram) -> Paused[Array | None]:
+        """The optimum of a linear program; one that the end of a slice cut off goes on from its basis in the next."""
+        context = self.context
+        context.work.linear_programs += 1
+        yield from context.pause()
+        x = program.solve(context.remaining)
+        while x is None and context.expired:
+            yield from context.pause()
+            x = program.solve(context.remaining)
+        return x
 
     def move(self, local: LocalModel, x: Array) -> Move | None:
         """Roll out parts of the step from the plan to x, and take the best if it gains."""

@@ -12,7 +12,7 @@ from reluplan.problem.discounting import present_value
 from reluplan.problem.expression import Constraint
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import final_rewards, state_vectors
-from reluplan.search.batch import Rollout, adjoint
+from reluplan.search.batch import PullBack, Rollout, adjoint
 from reluplan.search.decisions import Decisions
 from reluplan.search.settings import DEFAULTS, PenaltySettings
 from reluplan.search.slopes import largest_slope, value_and_slope
@@ -30,6 +30,12 @@ class Score:
     reward: Array
     violation: Array
     worst: Array
+
+    @classmethod
+    def join(cls, parts: Sequence[Score]) -> Score:
+        """One batch after the other."""
+        rewards, violations, worst = zip(*((part.reward, part.violation, part.worst) for part in parts), strict=True)
+        return cls(np.concatenate(rewards), np.concatenate(violations), np.concatenate(worst))
 
     @property
     def feasible(self) -> NDArray[np.bool_]:
@@ -112,8 +118,11 @@ class Merit:
             (problem.goal, last, allowed.goal),
         ]
 
-    def gradient(self, rollout: Rollout) -> tuple[Score, Decisions]:
-        """The scores, and the gradient of the merit of each plan with respect to its decisions."""
+    def gradient(self, rollout: Rollout, back: PullBack | None = None) -> tuple[Score, Decisions]:
+        """The scores, and the gradient of the merit of each plan with respect to its decisions.
+
+        back: how slopes go back through a step, by default in float64.
+        """
         problem = self.problem
         layout = problem.layout
         count = rollout.decisions.count
@@ -144,7 +153,7 @@ class Merit:
         for t, edge in ((0, sums[1]), (-1, sums[2])):
             states[:, t] += edge[:, layout.states]
             auxiliaries[:, t] += edge[:, layout.auxiliaries]
-        gradient = adjoint(problem, rollout, states, sums[0][..., layout.actions], auxiliaries)
+        gradient = adjoint(problem, rollout, states, sums[0][..., layout.actions], auxiliaries, back)
         return Score(self._worth(rewards, rollout), total, worst), gradient
 
 

@@ -9,19 +9,21 @@ from reluplan.problem.rollout import Trajectory
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
 from reluplan.search.local_search import local_search
+from reluplan.search.time_slice import Paused
 
 Array = NDArray[np.float64]
 
 
-def one_opt(context: Context) -> None:
+def one_opt(context: Context) -> Paused[None]:
     """Make the single change that helps most, again and again; then improve the rest of the plan."""
     if context.best is None or not context.box.any_discrete:
         return
     plan, value = context.best, context.best_merit
     for _ in range(context.settings.one_opt.rounds):
         batch = neighbours(context, plan)
-        if context.expired or not batch.count:
+        if not batch.count:
             break
+        yield from context.pause(batch.count)
         _, score = context.evaluate(batch)
         merits = score.merit(context.merit.penalty)
         top = int(merits.argmax())
@@ -29,7 +31,7 @@ def one_opt(context: Context) -> None:
             break
         plan = context.offer(batch.take(np.array([top])), "one-opt")
         value = float(merits[top])
-    local_search(context, plan)
+    yield from local_search(context, plan)
 
 
 def neighbours(context: Context, plan: Trajectory) -> Decisions:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from reluplan.optimisation.linear_program import LinearProgram
 from reluplan.search.iterate import Iterate, switching, where
 from reluplan.search.local_model import LocalModel
+from reluplan.search.time_slice import Paused
 
 Index = NDArray[np.int64]
 Pattern = NDArray[np.bool_]
@@ -25,28 +26,26 @@ class Blocking(NamedTuple):
     units: Index
 
 
-def walk_patterns(iterate: Iterate) -> None:
+def walk_patterns(iterate: Iterate) -> Paused[None]:
     """Take the best plan of the activation pattern; then of a pattern with units on their boundary switched; repeat.
 
     Where a plan sits on a unit's boundary In = 0, both sides have the same states but other slopes. The multiplier of
     the row that keeps the unit on its side says whether that row is in the way; the pattern beyond may be better.
     """
     for _ in range(iterate.context.settings.pattern_walk.moves):
-        if not _leave(iterate):
+        if not (yield from _leave(iterate)):
             return
 
 
-def _leave(iterate: Iterate) -> bool:
+def _leave(iterate: Iterate) -> Paused[bool]:
     """Improve within the pattern or, if that is exhausted, in a neighbouring one; False if no neighbour helps."""
     settings = iterate.context.settings.pattern_walk
     active = iterate.local(settings.radius).linearisation.active
-    blocking = _best_of(iterate, active)
+    blocking = yield from _best_of(iterate, active)
     if blocking is None:
         return True
     for flip in _flips(blocking, settings.flips):
-        if iterate.context.expired:
-            return False
-        if _best_of(iterate, _flipped(active, flip)) is None:
+        if (yield from _best_of(iterate, _flipped(active, flip))) is None:
             return True
     return False
 
@@ -63,7 +62,7 @@ def _flipped(active: Pattern, flip: Blocking) -> Pattern:
     return other
 
 
-def _best_of(iterate: Iterate, active: Pattern) -> Blocking | None:
+def _best_of(iterate: Iterate, active: Pattern) -> Paused[Blocking | None]:
     """Move to the best plan of a pattern, None if that gained; otherwise the units that are in the way.
 
     Only units that are near their boundary, or switched at an optimum before, have a row in the linear program.
@@ -75,7 +74,7 @@ def _best_of(iterate: Iterate, active: Pattern) -> Blocking | None:
     kept = [where(np.abs(local.linearisation.units) <= NEAR)]
     _keep(program, local, *kept[0])
     for _ in range(settings.row_rounds):
-        x = iterate.solve(program)
+        x = yield from iterate.solve(program)
         if x is None or not iterate.is_gain(program.objective - iterate.value):
             break
         if iterate.move(local, x) is not None:

@@ -11,18 +11,19 @@ from reluplan.search.decisions import Decisions
 from reluplan.search.gradient_ascent import ascend
 from reluplan.search.local_search import local_search
 from reluplan.search.starts import between_knots
+from reluplan.search.time_slice import Paused
 
 Array = NDArray[np.float64]
 
 
-def perturbation(context: Context) -> None:
+def perturbation(context: Context) -> Paused[None]:
     """Add noise to stretches of the best plan, let gradients settle it a little, improve the best of the batch."""
     if context.best is None:
         return
     settings = context.settings.perturbation
-    batch, merits = ascend(context, perturbed(context, context.best), settings.ascent)
+    batch, merits = yield from ascend(context, perturbed(context, context.best), settings.ascent)
     for which in np.argsort(-merits, kind="stable")[: settings.improved]:
-        local_search(context, context.offer(batch.take(np.array([which])), "perturbation"))
+        yield from local_search(context, context.offer(batch.take(np.array([which])), "perturbation"))
 
 
 def perturbed(context: Context, plan: Trajectory) -> Decisions:

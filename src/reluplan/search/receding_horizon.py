@@ -11,12 +11,13 @@ from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
 from reluplan.search.iterate import Iterate
 from reluplan.search.subproblem import continued, joined, subproblem
+from reluplan.search.time_slice import Paused
 from reluplan.search.trust_region import TrustRegion
 
 Array = NDArray[np.float64]
 
 
-def receding_horizon(context: Context) -> None:
+def receding_horizon(context: Context) -> Paused[None]:
     """A plan from windows in sequence: time is linear in the horizon, and short once the plan has become steady.
 
     Each window maximises its own reward; only its first part is kept, so that it does not matter that a window knows
@@ -28,20 +29,23 @@ def receding_horizon(context: Context) -> None:
     parts: list[Trajectory] = []
     plan = None
     done = 0
-    while done < horizon and not (context.expired and parts):
+    shown = settings.window
+    while done < horizon:
         length = min(settings.window, horizon - done)
-        plan = _plan_window(context, parts[-1] if parts else None, done, length, plan)
+        plan = yield from _plan_window(context, parts[-1] if parts else None, done, length, plan)
         kept = length if done + length == horizon else max(1, int(settings.committed * length))
         part = plan.part(0, kept)
         repeats = _repeats(part, horizon - done - settings.window, settings.steady)
         parts += [part] * repeats
         done += kept * repeats
-    context.offer(context.box.into(joined(parts, horizon)), "receding horizon")
+        if done >= min(horizon, 2 * shown):  # what there is after 48, 96, 192, ... steps is a plan too
+            shown = done
+            context.offer(context.box.into(joined(parts, horizon)), "receding horizon")
 
 
 def _plan_window(
     context: Context, before: Trajectory | None, first: int, length: int, plan: Trajectory | None
-) -> Trajectory:
+) -> Paused[Trajectory]:
     """Improve what the plan of the window before has left, or the best constant plan."""
     part = subproblem(context, first, length, None if before is None else before.states[-1])
     if before is not None and plan is not None:
@@ -51,7 +55,7 @@ def _plan_window(
         part.offer(part.ranked(starts.constants(part, part.settings.constant_plans))[0], "window")
     assert part.best is not None
     iterate = Iterate(part, part.best, part.settings.local_model.margin, "window")
-    TrustRegion(iterate).run(part.settings.receding_horizon.trust_region_steps)
+    yield from TrustRegion(iterate).run(part.settings.receding_horizon.trust_region_steps)
     return part.best
 
 

@@ -13,11 +13,13 @@ class PenaltySettings:
     """The penalty of violations in the merit function.
 
     first: the first penalty, as a multiple of the steepest slope of the reward.
-    growth: what `repair` multiplies it with, each time.
+    growth: what it is multiplied with each time that no plan keeps the constraints.
+    largest: as a multiple of the first one.
     """
 
     first: float = 10.0
     growth: float = 10.0
+    largest: float = 1e8
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,47 @@ class PerturbationSettings:
 
 
 @dataclass(frozen=True)
+class PopulationSettings:
+    """Populations of plans (cross-entropy, path integrals).
+
+    plans: of a generation; fewer where their rollouts would take more than `operations`, none below `fewest`.
+    generations: of one run at most.
+    runs: in vain in a row, after which a search that may end does.
+    patience: a run ends after this many generations that gained less than `worthwhile` (relative).
+    kept: the best plans so far, which stay in the sample.
+    elite, fewest_elite: the share, and the least number, of the plans that the next population follows.
+    rate: of the way from the old mean and spread to those of the elite.
+    cooling: factor of the spread of path integrals in each generation.
+    smallest_spread: as a share of the boxes.
+    first_exponents, largest_exponent, exponent_noise: of coloured noise, and how far they move in a generation.
+    around: the share of runs that begin around the best plan, with a spread between `near` and `far`.
+    ascending: how many of the best plans gradients improve at the end of a run, by `ascent`.
+    """
+
+    plans: int = 1000
+    operations: float = 2e10
+    fewest: int = 32
+    generations: int = 60
+    runs: int = 1
+    patience: int = 6
+    worthwhile: float = 1e-3
+    kept: int = 16
+    elite: float = 0.05
+    fewest_elite: int = 10
+    rate: float = 0.9
+    cooling: float = 0.9
+    smallest_spread: float = 1e-3
+    first_exponents: tuple[float, ...] = (0.0, 1.0, 2.0, 3.0)
+    largest_exponent: float = 4.0
+    exponent_noise: float = 0.3
+    around: float = 0.5
+    near: float = 0.02
+    far: float = 0.3
+    ascending: int = 8
+    ascent: AscentSettings = field(default_factory=lambda: AscentSettings(iterations=60, first_rate=0.01))
+
+
+@dataclass(frozen=True)
 class OneOptSettings:
     """Changes of single discrete decisions.
 
@@ -151,6 +194,36 @@ class OneOptSettings:
 
     rounds: int = 50
     neighbours: int = 512
+
+
+@dataclass(frozen=True)
+class TurnSettings:
+    """How heuristics share the time.
+
+    shortest: seconds of a turn at least.
+    share: of the time so far that a turn takes, if that is more.
+    least_charge: seconds that a turn counts at least, so that whoever has nothing to do waits for the others.
+    boost: whoever made all recent gains gets this many shares more than others.
+    fading: what is left of a turn's gain and seconds after one more turn.
+    """
+
+    shortest: float = 0.1
+    share: float = 0.02
+    least_charge: float = 0.01
+    boost: float = 3.0
+    fading: float = 0.95
+
+
+@dataclass(frozen=True)
+class SimplePlanSettings:
+    """The first plans.
+
+    plans: of each kind: constant, smooth, random.
+    operations: that their rollouts may take together; where it is less than three plans, only one is tried.
+    """
+
+    plans: int = 16
+    operations: float = 1e8
 
 
 @dataclass(frozen=True)
@@ -223,6 +296,8 @@ class SearchSettings:
     constant_plans: int = 8
     smooth_knots: int = 5
     repair_margins: tuple[float, ...] = (1e-8, 1e-7, 1e-6, 1e-5)
+    turns: TurnSettings = field(default_factory=TurnSettings)
+    simple_plans: SimplePlanSettings = field(default_factory=SimplePlanSettings)
     penalty: PenaltySettings = field(default_factory=PenaltySettings)
     local_model: LocalModelSettings = field(default_factory=LocalModelSettings)
     trust_region: TrustRegionSettings = field(default_factory=TrustRegionSettings)
@@ -230,6 +305,7 @@ class SearchSettings:
     local_search: LocalSearchSettings = field(default_factory=LocalSearchSettings)
     gradient_ascent: GradientAscentSettings = field(default_factory=GradientAscentSettings)
     perturbation: PerturbationSettings = field(default_factory=PerturbationSettings)
+    population: PopulationSettings = field(default_factory=PopulationSettings)
     one_opt: OneOptSettings = field(default_factory=OneOptSettings)
     receding_horizon: RecedingHorizonSettings = field(default_factory=RecedingHorizonSettings)
     sliding_window: SlidingWindowSettings = field(default_factory=SlidingWindowSettings)

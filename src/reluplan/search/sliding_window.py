@@ -12,11 +12,13 @@ from reluplan.problem.rollout import Trajectory
 from reluplan.search.context import Context
 from reluplan.search.local_search import improve_best, local_search
 from reluplan.search.subproblem import splice, subproblem
+from reluplan.search.time_slice import Paused
 
 
-def improve(context: Context, plan: Trajectory) -> Trajectory:
+def improve(context: Context, plan: Trajectory) -> Paused[Trajectory]:
     """The plan of highest merit that local search reaches: on the whole horizon if that fits, else in windows."""
-    return local_search(context, plan) if fits(context) else improve_windows(context, plan, improve_best)
+    work = local_search(context, plan) if fits(context) else improve_windows(context, plan, improve_best)
+    return (yield from work)
 
 
 def fits(context: Context) -> bool:
@@ -33,13 +35,14 @@ def longest_window(context: Context) -> int:
 
 
 def improve_windows(
-    context: Context, plan: Trajectory, search: Callable[[Context], None], skip_steady: bool = False
-) -> Trajectory:
+    context: Context, plan: Trajectory, search: Callable[[Context], Paused[None]], skip_steady: bool = False
+) -> Paused[Trajectory]:
     """Search in overlapping windows in turn, each between the states where it begins and ends now.
 
     `search` improves the best plan of the context of one window. skip_steady: leave out windows that stay in one state.
     """
     for first, last in _windows(context, plan):
+        yield from context.pause()
         old = plan.part(first, last)
         if skip_steady and np.allclose(old.states, old.states[0], rtol=1e-6, atol=1e-6):
             continue
@@ -47,7 +50,7 @@ def improve_windows(
         part = subproblem(context, first, last - first, old.states[0] if first else None, end)
         part.take(old, "window")
         part.sink = _Forward(context, plan, first)
-        search(part)
+        yield from search(part)
         if part.best is not None and part.merit_of(part.best) > part.merit_of(old):
             trial = splice(context.problem, plan, part.best, first)
             context.take(trial, "window")
@@ -76,8 +79,6 @@ def _windows(context: Context, plan: Trajectory) -> Iterator[tuple[int, int]]:
     length = longest_window(context)
     for first in range(0, max(1, plan.horizon - length // 2), max(1, length // 2)):
         last = min(first + length, plan.horizon)
-        if context.expired:
-            return
         if first == 0 or not _same(plan.part(first, last), plan.part(first - length // 2, last - length // 2)):
             yield first, last
 

@@ -18,6 +18,12 @@ def constants(context: Context, count: int) -> Decisions:
     return _with_actions(context, np.tile(share, (1, context.box.lower.horizon, 1)))
 
 
+def middle(context: Context) -> Decisions:
+    """The plan that stays in the middle of every box."""
+    shapes = (part.shape for part in context.box.lower.parts)
+    return context.box.at(Decisions(*(np.full(shape, 0.5) for shape in shapes)))
+
+
 def smooth(context: Context, count: int) -> Decisions:
     """Plans that go through random values, linear in between."""
     knots = context.settings.smooth_knots

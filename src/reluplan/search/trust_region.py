@@ -9,6 +9,7 @@ from typing import Any
 from reluplan.optimisation.linear_program import LinearProgram
 from reluplan.search.iterate import Iterate, switching
 from reluplan.search.settings import TrustRegionSettings
+from reluplan.search.time_slice import Paused
 
 
 @dataclass
@@ -27,25 +28,25 @@ class TrustRegion:
     def settings(self) -> TrustRegionSettings:
         return self.iterate.context.settings.trust_region
 
-    def run(self, steps: int) -> None:
-        """Steps until the radius is small, nothing is to be gained, or the time is up.
+    def run(self, steps: int) -> Paused[None]:
+        """Steps until the radius is small or nothing is to be gained.
 
         There is nothing to do from a plan that leads beyond all numbers.
         """
         if not math.isfinite(self.iterate.value):
             return
         for _ in range(steps):
-            small = self.radius < self.settings.smallest_radius
-            if self.iterate.context.expired or small or not self._step():
+            yield from self.iterate.context.pause()
+            if self.radius < self.settings.smallest_radius or not (yield from self._step()):
                 return
 
-    def _step(self) -> bool:
+    def _step(self) -> Paused[bool]:
         """One LP, and more if its step fails; False if no step can gain anything."""
         iterate = self.iterate
         local = iterate.local(self.radius, integers=self.integers)
         program = LinearProgram(local.model, self.basis)
         for attempt in range(self.settings.keep_rounds + 1):
-            x = iterate.solve(program)
+            x = yield from iterate.solve(program)
             if x is None:
                 break
             promise = program.objective - iterate.value
