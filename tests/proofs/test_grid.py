@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import math
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ from reluplan.proofs.grid.freeze import steps_above, steps_to_sweep
 from reluplan.proofs.grid.model import grid_model
 from reluplan.proofs.grid.node_values import NodeValues
 from reluplan.proofs.grid.settings import GridSettings
-from reluplan.proofs.grid.value_function import grid_applies, grid_bound
+from reluplan.proofs.grid.value_function import GridRefinement, grid_applies, grid_bound
 
 Array = NDArray[np.float64]
 
@@ -194,7 +195,7 @@ def test_three_states() -> None:
 def test_only_few_continuous_states_without_auxiliaries_are_taken() -> None:
     problem = drift()
     assert grid_applies(problem)
-    assert not grid_applies(dataclasses.replace(problem, states=problem.states * 3))
+    assert not grid_applies(dataclasses.replace(problem, states=problem.states * 4))
     assert grid_applies(dataclasses.replace(problem, states=problem.states * 3), COARSE)
     assert not grid_applies(dataclasses.replace(problem, states=(Variable("s", "integer", -3.0, 3.0),)))
     assert not grid_applies(dataclasses.replace(problem, auxiliaries=(Variable("x", "continuous", 0.0, 1.0),)))
@@ -270,6 +271,106 @@ def test_wherever_the_time_ends_bounds_and_boxes_hold(deadline: int) -> None:
     assert (states <= boxes.state_upper + 1e-9).all()
     assert (boxes.action_lower <= actions + 1e-9).all()
     assert (actions <= boxes.action_upper + 1e-9).all()
+
+
+@pytest.mark.parametrize("slice_length", [3, 17])
+def test_in_slices_it_goes_on_where_it_stopped(slice_length: int) -> None:
+    """Every bound holds, with an incumbent that becomes better on the way, and no work is lost for ever."""
+    problem = drift(4)
+    bounds: BetterPlanBounds = reachable_bounds(problem)
+    best = best_on_a_lattice(problem)
+    chosen = dataclasses.replace(COARSE, node_passes=0, most_nodes=40)
+    refinement = GridRefinement(problem, chosen)
+    offers: list[float] = []
+    ticking = Ticking()
+    with clock.using(ticking):
+        for number in range(400):
+            deadline = ticking.looks + max(slice_length, min(refinement.next_seconds, 1e3) + 2.0)
+            incumbent = best - (0.5 if number < 3 else 0.05)
+            bounds = refinement.go_on(bounds, incumbent, deadline, lambda v, _: offers.append(v), lambda _: None)
+            if math.isinf(refinement.next_seconds):
+                break
+    assert math.isinf(refinement.next_seconds)
+    assert all(value >= best for value in offers)
+    whole: list[float] = []
+    few = (reachable_bounds(problem), best - 0.05, math.inf, lambda v, _: whole.append(v), lambda _: None)
+    grid_bound(problem, *few, settings=chosen)
+    assert min(offers) <= min(whole) + 1e-6
+    states = simulate(problem, problem.initial_lower, best_actions_on_a_lattice(problem)).states
+    assert (bounds.state_lower <= states + 1e-9).all()
+    assert (states <= bounds.state_upper + 1e-9).all()
+
+
+@settings(max_examples=10, deadline=None)
+@given(seeds)
+def test_bounds_of_finer_grids_are_never_worse(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = dataclasses.replace(continuous_problem(rng, relus=8, horizon=5), goal=())
+    with contextlib.suppress(InfeasibleError):
+        worth = [value + margin for value, margin in proven(problem, sweeps=3, bounds=reachable_bounds(problem))]
+        assert all(after <= before for before, after in pairwise(worth))
+
+
+def test_nothing_left_to_do_takes_no_time() -> None:
+    problem = drift(3)
+    refinement = GridRefinement(problem, dataclasses.replace(COARSE, most_nodes=20))
+    bounds = reachable_bounds(problem)
+    refinement.go_on(bounds, None, math.inf, lambda *_: None, lambda _: None)
+    assert math.isinf(refinement.next_seconds)
+    assert refinement.go_on(bounds, None, math.inf, lambda *_: pytest.fail("no offer"), pytest.fail) is bounds
+
+
+@settings(max_examples=30, deadline=None)
+@given(seeds)
+def test_covered_cells_are_those_that_meet_a_box(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dimension = int(rng.integers(1, 4))
+    grid = Grid(tuple(np.sort(rng.normal(size=rng.integers(2, 6))) for _ in range(dimension)))
+    first, last = grid.ends
+    ends = np.sort(rng.uniform(first, last, (2, 3, dimension)), axis=0)
+    covers = grid.cover(*ends)
+    found = grid.covered(*covers)[grid.cells @ grid.strides]
+    lower, upper = grid.boxes(grid.cells)
+    for cell, is_found in enumerate(found):
+        assert is_found == any(
+            ((lower[cell] < high) & (upper[cell] > low)).all() for low, high in zip(*ends, strict=True)
+        )
+
+
+CLIFF = """
+horizon = 30
+reward = "-min(1, max(0, 20*(0.4 - x'))) - 0.01*abs(a)"
+[state.x]
+bounds = [-1, 0.6]
+initial = -0.5
+[state.v]
+bounds = [-0.1, 0.1]
+initial = 0
+[action.a]
+bounds = [-1, 1]
+[transition]
+x = "x + v'"
+v = "v + 0.01*a - 0.04*(max(0, x + 0.1) - max(0, x - 0.25)) + 0.02*max(0, -0.6 - x)"
+"""
+
+
+def test_cliffs_do_not_lift_the_bound_above_what_can_be_earned(tmp_path: Path) -> None:
+    """Without a limit planes rise above a cliff, step after step: a reward that is never positive had bounds above 0.
+    The limit per step adds up to a fraction of what the planes did, and goes with finer grids."""
+    (tmp_path / "problem.toml").write_text(CLIFF)
+    problem = Problem.load(tmp_path / "problem.toml")
+    bounds = reachable_bounds(problem)
+    best = best_sampled(problem, np.random.default_rng(0))
+    assert best is not None
+    found = {}
+    for name, overshoots in (("limited", (10.0, 0.25)), ("steep", (math.inf, math.inf))):
+        values: list[float] = []
+        chosen = GridSettings(first_cells=(8, 12, 3), overshoots=overshoots, most_nodes=3_000)
+        grid_bound(problem, bounds, best, math.inf, lambda v, _: values.append(v), lambda _: None, settings=chosen)  # noqa: B023
+        found[name] = values
+        assert min(values) >= best
+    assert min(found["limited"]) < 0.0
+    assert min(found["limited"]) < min(found["steep"])
 
 
 def test_ctrl_c_passes_through() -> None:

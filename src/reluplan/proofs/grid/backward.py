@@ -24,7 +24,7 @@ class BackwardSweep:
     """V_t with V_t(s) >= R + γ V_{t+1}(s') for every step of a plan better than the threshold.
 
     end: the number of steps that it goes through. values: V of the steps from `begin` to end, both included (0-based);
-    begin is zero unless the time ran out. used: the pairs, with the steps at which the sweep found them in use.
+    begin is zero unless the time ran out. steps: at which the sweep found the pairs in use; used: the pairs with these.
     margin: the rounding error of the values.
     """
 
@@ -32,8 +32,12 @@ class BackwardSweep:
     reward_to_come: RewardToCome
     end: int
     values: tuple[NodeValues, ...]
-    used: Pairs
+    steps: StepsInUse
     margin: float
+
+    @property
+    def used(self) -> Pairs:
+        return self.operator.pairs.within(self.steps.first, self.steps.last)
 
     @property
     def begin(self) -> int:
@@ -67,30 +71,35 @@ class BackwardSweep:
         return pairs.cells[active[pairs.runs(active)[0]]]
 
 
-def backward_sweep(
-    operator: BellmanOperator, reward_to_come: RewardToCome, thresholds: Array, final: NodeValues, end: int
-) -> BackwardSweep:
-    """V from `final` (that after the last of `end` steps) back to the first step, or as far as the time allows.
+def first_step(operator: BellmanOperator, reward_to_come: RewardToCome, final: NodeValues, end: int) -> BackwardSweep:
+    """Before a sweep: V after the last of `end` steps alone."""
+    return BackwardSweep(operator, reward_to_come, end, (final,), StepsInUse.never(len(operator.pairs)), 0.0)
+
+
+def backward_sweep(begun: BackwardSweep, thresholds: Array, floors: Array) -> BackwardSweep:
+    """From V of the step that a sweep has come to back to the first step, or as far as the time allows.
 
     V_t interpolates, at the corners of each cell, the largest functions of its pairs. A pair whose function stays below
-    the step's threshold (H,) − F_t over the whole cell belongs to no better plan, and is left out.
+    the step's threshold (H,) − F_t over the whole cell belongs to no better plan, and is left out; thresholds may have
+    risen since the sweep began. Values below the floor (H,), less than any plan can earn from there on, come from
+    planes that go on where no step is feasible: they are raised to it, lest slopes near them be wild.
     """
-    values = [final]
-    steps = StepsInUse.never(len(operator.pairs))
-    margin = 0.0
-    for t in reversed(range(end)):
+    operator, steps = begun.operator, begun.steps
+    values = list(begun.values)
+    margin = begun.margin
+    for t in reversed(range(begun.begin)):
         active = operator.pairs.active(t)
         try:
             corners, rounding = operator.corners(t, active, values[0])
         except OutOfTime:
             break
         margin += rounding
-        kept = _worth_it(operator, reward_to_come, thresholds[t], t, active, corners)
+        kept = _worth_it(operator, begun.reward_to_come, thresholds[t], t, active, corners)
         steps.note(active[kept], t)
+        corners = np.maximum(corners, floors[t])
         corners[:, ~kept] = ABSENT
         values.insert(0, _node_values(operator.pairs, active, corners))
-    used = operator.pairs.within(steps.first, steps.last)
-    return BackwardSweep(operator, reward_to_come, end, tuple(values), used, margin)
+    return BackwardSweep(operator, begun.reward_to_come, begun.end, tuple(values), steps, margin)
 
 
 def _worth_it(

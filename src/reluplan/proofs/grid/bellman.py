@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,6 +48,10 @@ class BellmanOperator:
     bounds (the sign of the slope says which), and the action takes the vertex of its box that is best for the plane.
     That leaves an affine function of s.
 
+    Any slope of the plane is valid. A fitted one is what makes V smooth, but across a cliff of V its plane rises above
+    the cliff's top, the next step's above that, and so on. With a limit, `overshoot`, a pair takes the constant
+    majorant wherever its function would exceed that by more: then max V_t <= max V_{t+1} + max R + overshoot.
+
     node_rewards: over all nodes of the grid; to compute them took `node_seconds`.
     reachable: boxes of the states at every step, (H + 1, n) each.
     """
@@ -59,6 +64,7 @@ class BellmanOperator:
     pool: TimedPool
     settings: GridSettings
     discount: float = 1.0
+    overshoot: float = math.inf
 
     @property
     def pairs(self) -> Pairs:
@@ -118,14 +124,23 @@ class BellmanOperator:
         coarse = None if slopes is None else slopes[:, self._coarse_cells[job.pairs]]
         share = self.settings.own_slope_share
         slope, height, highest = planes_above(job.stencils, job.members, target, share, coarse)
-        row = self.bounds.combined_rows(job.pairs, slope)
-        row[-1] += height - (slope * job.stencils.centres[:, job.members]).sum(axis=0)
-        lower, upper = (side[:, job.pairs] for side in self.bounds.cell_boxes)
-        values = corner_values(*self.bounds.maximise_actions(job.pairs, row), lower, upper)
-        values[np.isnan(values)] = np.inf  # unknown: nothing is proven by it
+        values = self._at_corners(job.pairs, slope, height - (slope * job.stencils.centres[:, job.members]).sum(axis=0))
+        high = np.flatnonzero(values.max(axis=0) > highest + self._largest_rest[job.pairs] + self.overshoot)
+        if len(high):
+            values[:, high] = self._at_corners(job.pairs[high], np.zeros_like(slope[:, high]), highest[high])
         absent = highest <= PRESENT
         values[:, absent] = ABSENT
         return values, float(np.abs(slope[:, ~absent]).max(initial=0.0))
+
+    def _at_corners(self, pairs: Index, slope: Array, offset: Array) -> Array:
+        """max over the actions of slope · s' + offset + r, bounded by an affine function of s, at the cells' corners,
+        (2^n, B)."""
+        row = self.bounds.combined_rows(pairs, slope)
+        row[-1] += offset
+        lower, upper = (side[:, pairs] for side in self.bounds.cell_boxes)
+        values = corner_values(*self.bounds.maximise_actions(pairs, row), lower, upper)
+        values[np.isnan(values)] = np.inf  # unknown: nothing is proven by it
+        return values
 
     def _rounding(self, target: Array, steepest: float) -> float:
         """Above the rounding error of a step's values."""
@@ -158,6 +173,15 @@ class BellmanOperator:
         """For every pair the cell of the coarse grid in which the middle of its image is."""
         assert self.coarse_slopes is not None
         return self.coarse_slopes.locate(0.5 * (self.bounds.image_lower + self.bounds.image_upper))
+
+    @cached_property
+    def _largest_rest(self) -> Array:
+        """The largest r of every pair, (P,)."""
+        if self.bounds.reward_rows is None:
+            return np.zeros(len(self.pairs))
+        on_states, largest = self.bounds.maximise_actions(np.arange(len(self.pairs)), self.bounds.reward_rows)
+        lower, upper = self.bounds.cell_boxes
+        return np.asarray(largest + np.maximum(on_states * lower, on_states * upper).sum(axis=0))
 
     @cached_property
     def _magnitude(self) -> float:

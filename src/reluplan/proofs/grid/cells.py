@@ -19,6 +19,9 @@ ABSENT = -1e300
 PRESENT = -1e100
 """Values above this are real ones; interpolation between absent and real nodes stays far below."""
 
+LARGEST_VALUE = 1e90
+"""No value is larger in size than this: those of absent nodes lie far below."""
+
 FLAT = 1e-9
 """Width, relative to its place, of the one cell along a state that cannot vary: a cell needs two different lines."""
 
@@ -108,6 +111,20 @@ class Grid:
             last = np.clip(np.searchsorted(line, upper[:, i], "left"), first[:, i] + 1, len(line) - 1)
             count[:, i] = last - first[:, i]
         return first, count
+
+    def covered(self, first: Index, count: Index) -> NDArray[np.bool_]:
+        """Which cells some boxes of cells meet, each given as by `cover`; at the flat number of a cell's first node.
+
+        The boxes are counted at their corners with alternating signs; running sums along every state spread that.
+        """
+        total = np.zeros(self.node_count, dtype=np.int64)
+        for step in self.corner_steps:
+            found = np.bincount((first + step * count) @ self.strides, minlength=self.node_count)
+            total += found if step.sum() % 2 == 0 else -found
+        boxes = total.reshape(self.shape)
+        for i in range(self.dimension):
+            boxes = boxes.cumsum(axis=i)
+        return np.asarray(boxes.ravel() > 0)
 
     def halved(self) -> Grid:
         """The grid with a line in the middle of every two; cell i becomes cells 2i and 2i + 1 along each state."""

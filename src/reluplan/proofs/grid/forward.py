@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from reluplan.bounds.boxes import BetterPlanBounds, tightened_for_better_plans
 from reluplan.proofs.grid.backward import BackwardSweep
 from reluplan.proofs.grid.bellman import ROUNDOFF, BellmanOperator, Job
+from reluplan.proofs.grid.cells import LARGEST_VALUE
 from reluplan.proofs.grid.majorant import planes_above
 from reluplan.proofs.grid.pairs import Pairs, StepsInUse
 from reluplan.proofs.grid.reward_to_come import RewardToCome
@@ -20,8 +21,8 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 Box = tuple[Array, Array]
 
-LARGEST_COMPOUNDED = 1e90
-"""Rewards to come beyond this are not known; those of nodes that are absent lie far below."""
+REACH_MARGIN = 2.0**-36
+"""Relative to the largest state: more than the rounding error of an image, less than any cell."""
 
 GAIN_ROUNDINGS = 256
 """More than the number of roundings in a pair's gain, each of at most an ulp of its terms."""
@@ -47,10 +48,11 @@ def forward_sweep(backward: BackwardSweep, used: Pairs, slopes: Array, threshold
     γ times that is at most max over the cell of F_t(s) − γ λ_k · s, plus the pair's gain, which no step changes:
     gain_k = max over the pair of γ λ_k · (s − s') + R. The first of the two is at most what plane k says, and at most
     what the plane says that is lowest in the middle of the cell. Pairs with F_t + R + γ V_{t+1} below the threshold of
-    their step (H,) are no longer in use. slopes: λ (K, n).
+    their step (H,) are no longer in use, nor those of cells that no pair in use before them leads to. slopes: λ (K, n).
     """
     discount = backward.operator.discount
     gains = _Gains(backward.operator, discount * slopes)
+    reached = _Reached(backward.operator, start)
     steps = StepsInUse.never(len(used))
     to_come = RewardToCome(slopes, np.full((backward.end + 1, len(slopes)), -np.inf), discount)
     to_come.offsets[0] = -np.minimum(slopes * start[0], slopes * start[1]).sum(axis=1)
@@ -59,9 +61,11 @@ def forward_sweep(backward: BackwardSweep, used: Pairs, slopes: Array, threshold
     complete = True
     try:
         for t in range(backward.end):
-            active, relative, rounding = _in_use(backward, used, to_come, thresholds[t], t)
+            candidates = reached.of(used.active(t))
+            active, relative, rounding = _in_use(backward, used, candidates, to_come, thresholds[t], t)
             margin += rounding
             steps.note(active, t)
+            reached.go_on(active)
             boxes.append(_box(used, active))
             collected = (relative + gains.of(active)).max(axis=1, initial=-np.inf)
             to_come.offsets[t + 1] = _a_step_later(collected, discount)
@@ -77,7 +81,7 @@ def _a_step_later(collected: Array, discount: float) -> Array:
     with np.errstate(over="ignore"):
         later = collected / discount
     later = later + 4.0 * ROUNDOFF * np.where(np.isfinite(later), np.abs(later), 0.0)
-    return np.where(np.isfinite(collected) & (np.abs(later) > LARGEST_COMPOUNDED), np.inf, later)
+    return np.where(np.isfinite(collected) & (np.abs(later) > LARGEST_VALUE), np.inf, later)
 
 
 def tightened(bounds: BetterPlanBounds, boxes: Sequence[Box]) -> BetterPlanBounds:
@@ -101,20 +105,20 @@ def _with_first(array: Array, first: Array) -> Array:
 
 
 def _in_use(
-    backward: BackwardSweep, used: Pairs, to_come: RewardToCome, threshold: float, t: int
+    backward: BackwardSweep, used: Pairs, candidates: Index, to_come: RewardToCome, threshold: float, t: int
 ) -> tuple[Index, Array, float]:
-    """The pairs with F_t + R + V_{t+1} at least the threshold, F_t − λ_k · s over each, and the rounding error."""
-    active, before, relative = _possible(backward, used, to_come, threshold, t)
+    """Of the candidates those with F_t + R + V_{t+1} at least the threshold, F_t − λ_k · s over each, and the rounding
+    error."""
+    active, before, relative = _possible(backward, used, candidates, to_come, threshold, t)
     corners, rounding = backward.operator.corners(t, active, backward.values[t + 1])
     kept = ~((corners + before).max(axis=0) < threshold)  # what is not a number is kept
     return active[kept], relative[:, kept], rounding
 
 
 def _possible(
-    backward: BackwardSweep, used: Pairs, to_come: RewardToCome, threshold: float, t: int
+    backward: BackwardSweep, used: Pairs, active: Index, to_come: RewardToCome, threshold: float, t: int
 ) -> tuple[Index, Array, Array]:
-    """The pairs whose cells have F_t + V_t at least the threshold, F_t at their corners, and F_t − λ_k · s."""
-    active = used.active(t)
+    """Of the pairs those whose cells have F_t + V_t at least the threshold, F_t at their corners, and F_t − λ_k · s."""
     starts, counts = used.runs(active)
     cells = used.cells[active[starts]]
     lower, upper = (side.T for side in used.grid.boxes(cells))
@@ -132,6 +136,29 @@ def _box(pairs: Pairs, chosen: Index) -> Box:
     low = np.hstack([lower, pairs.action_lower[chosen]])
     high = np.hstack([upper, pairs.action_upper[chosen]])
     return low.min(axis=0, initial=np.inf), high.max(axis=0, initial=-np.inf)
+
+
+class _Reached:
+    """The cells that plans can be in, step by step: at first those of the start box, then those that meet an image of
+    a pair in use. Images are widened by more than their rounding error."""
+
+    def __init__(self, operator: BellmanOperator, start: Box) -> None:
+        self._pairs = operator.pairs
+        grid = operator.grid
+        margin = REACH_MARGIN * np.maximum(1.0, np.abs(np.array(grid.ends)).max(axis=0))
+        first, count = grid.cover(start[0][None] - margin, start[1][None] + margin)
+        self._flags = grid.covered(first, count)
+        bounds = operator.bounds
+        self._covers = grid.cover(bounds.image_lower.T - margin, bounds.image_upper.T + margin)
+
+    def of(self, pairs: Index) -> Index:
+        """Those of the pairs whose cells are reached."""
+        return np.asarray(pairs[self._flags[self._pairs.cells[pairs] @ self._pairs.grid.strides]])
+
+    def go_on(self, pairs: Index) -> None:
+        """To the next step, by the steps of some pairs."""
+        first, count = self._covers
+        self._flags = self._pairs.grid.covered(first[pairs], count[pairs])
 
 
 class _Gains:

@@ -27,9 +27,9 @@ Part = tuple[Pairs, Flags]
 
 
 def refined(task: GridTask, state: GridState, backward: BackwardSweep, forward: ForwardSweep) -> GridState | None:
-    """The next grid: what the sweeps left in use, halved; None if there is no room or no time for it.
+    """The next grid: what the sweeps left in use, halved; None if there is no room for it.
 
-    Raises OutOfTime after the deadline.
+    Raises OutOfTime if there is no time for it.
     """
     if not forward.complete:
         raise OutOfTime
@@ -51,6 +51,7 @@ def refined(task: GridTask, state: GridState, backward: BackwardSweep, forward: 
         reward_to_come=forward.reward_to_come,
         coarse_slopes=_coarse_slopes(task, state, backward),
         coarser_values=backward.values,
+        failures=state.failures,
     )
 
 
@@ -62,12 +63,14 @@ def _final_values(task: GridTask, fine: Grid, end: int, backward: BackwardSweep)
 
 
 def _can_go_through_nodes(task: GridTask, operator: BellmanOperator) -> bool:
-    """Whether the next grid has not too many nodes, and time for them alone, which no deadline interrupts: each pass
-    over them takes as long as that of the rewards, times the growth of their number."""
+    """Whether the next grid has not too many nodes. Raises OutOfTime if there is no time for them alone, which no
+    deadline interrupts: each pass over them takes as long as that of the rewards, times the growth of their number."""
     if not operator.grid.can_halve or operator.grid.halved().node_count > task.settings.most_nodes:
         return False
     expected = task.settings.node_passes * 2**operator.grid.dimension * operator.node_seconds
-    return bool(clock.now() + expected <= task.pool.deadline)
+    if clock.now() + expected > task.pool.deadline:
+        raise OutOfTime
+    return True
 
 
 def _coarse_slopes(task: GridTask, state: GridState, backward: BackwardSweep) -> CoarseSlopes | None:

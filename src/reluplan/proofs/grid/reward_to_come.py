@@ -42,14 +42,15 @@ class RewardToCome:
     def relative(self, t: int, lower: Array, upper: Array) -> Array:
         """max over each box (n, B) of F_t(s) − γ slopes_k · s, by the plane itself and by the lowest one, (K, B)."""
         best = self._lowest(t, lower, upper)
-        by_itself = np.tile(self.offsets[t][:, None], (1, len(best)))
+        by_itself = self.offsets[t][:, None]
         by_lowest = np.tile(self.offsets[t, best], (len(self.slopes), 1))
         for i, slopes in enumerate(self.slopes.T):
             discounted = self.discount * slopes[:, None]
             difference = slopes[best] - discounted
             by_lowest += np.maximum(difference * lower[i], difference * upper[i])
-            left = slopes[:, None] - discounted
-            by_itself += np.maximum(left * lower[i], left * upper[i])
+            if self.discount < 1.0:  # else nothing is left
+                left = slopes[:, None] - discounted
+                by_itself = by_itself + np.maximum(left * lower[i], left * upper[i])
         return np.asarray(np.minimum(by_itself, by_lowest))
 
     def _lowest(self, t: int, lower: Array, upper: Array) -> NDArray[np.int64]:

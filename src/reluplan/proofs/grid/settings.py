@@ -13,8 +13,7 @@ class GridSettings:
 
     Which problems, and the first grid:
 
-    most_states: problems with more states are left to other proofs. With three the cells are too coarse: on HVAC-3 a
-    grid of 34 x 32 x 32 proved nothing in 50 seconds.
+    most_states: problems with more states are left to other proofs.
     first_cells: cells along each state of the first grid, for one state, for two, and so on.
     first_action_parts: equal parts of every action's range that pairs of the first grid have.
 
@@ -42,6 +41,9 @@ class GridSettings:
 
     slope_shares: slopes of the planes that bound the reward-to-come, in parts of a typical slope of V.
     slope_samples: a typical slope of V is taken from about so many of the steps.
+    overshoots: times the mean range of a step's reward; how far a pair may exceed its constant majorant, which it takes
+    otherwise. The second is for grids on which the first proves no more than coarser
+    grids or the largest rewards do; after `most_failures` of these the first is tried no more.
     own_slope_share: where nodes around an image are absent, its majorant has the mean slope of the cells with all their
     corners if these are at least this share of the cells, and a coarser grid's slope otherwise.
     most_coarse_nodes: grids with more nodes keep no slopes for finer ones.
@@ -54,26 +56,29 @@ class GridSettings:
 
     Afterwards:
 
-    unit_bounds_share: of the time that is left after the grid, for LP bounds of the units in the tightened boxes.
+    unit_bounds_share: of the time that the grid had, and of what is left after it, for LP bounds of the units in the
+    tightened boxes.
     """
 
-    most_states: int = 2
-    first_cells: tuple[int, ...] = (128, 40, 14)
+    most_states: int = 3
+    first_cells: tuple[int, ...] = (128, 40, 10)
     first_action_parts: int = 2
     most_nodes: int = 3_000_000
     most_bytes: float = 2.4e9
     node_passes: int = 10
-    slack: float = 1e-9
+    slack: float = 1e-7
     frozen_share: float = 0.003
     late_shares: tuple[float, ...] = (0.03, 0.1, 0.3)
     action_split_share: float = 0.75
     slope_shares: tuple[float, ...] = (0.15, 0.5, 1.0)
     slope_samples: int = 8
+    overshoots: tuple[float, float] = (10.0, 0.25)
+    most_failures: int = 2
     own_slope_share: float = 0.3
     most_coarse_nodes: int = 120_000
     chunk_pairs: int = 8192
     chunk_numbers: float = 3e7
-    chunk_operations: float = 5e8
+    chunk_operations: float = 2e8
     unit_bounds_share: float = 0.2
 
     def __post_init__(self) -> None:

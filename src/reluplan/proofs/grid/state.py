@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from reluplan import clock
 from reluplan.problem.piecewise import ROUNDOFF, PiecewiseLinear
+from reluplan.problem.rollout import state_vectors
 from reluplan.problem.tolerance import TOLERANCE
 from reluplan.proofs.grid.cells import Grid
 from reluplan.proofs.grid.coarse_slopes import CoarseSlopes
@@ -35,6 +36,7 @@ class GridState:
     final: V after these steps, on the grid of the pairs. margin: its rounding error.
     reward_to_come: F of the grid before; infinite at first.
     coarse_slopes, coarser_values: slopes and V_1, V_2, .. of the grid before; none at first.
+    failures: how many grids proved nothing with the first limit of overshoot.
     """
 
     pairs: Pairs
@@ -44,6 +46,7 @@ class GridState:
     reward_to_come: RewardToCome
     coarse_slopes: CoarseSlopes | None = None
     coarser_values: tuple[NodeValues, ...] = ()
+    failures: int = 0
 
 
 def first_state(task: GridTask) -> GridState | None:
@@ -68,7 +71,7 @@ def first_state(task: GridTask) -> GridState | None:
 def _fits(task: GridTask, grid: Grid) -> bool:
     """Whether a first grid has not too many nodes and pairs, and time for making them, which no deadline interrupts."""
     settings, actions = task.settings, task.bounds.action_lower.shape[1]
-    pairs = float(np.prod([count - 1.0 for count in grid.shape])) * settings.first_action_parts**actions
+    pairs = float(np.prod([count - 1.0 for count in grid.shape])) * float(settings.first_action_parts) ** actions
     takes = pairs * pair_bytes(grid.dimension, actions, settings)
     if grid.node_count > settings.most_nodes or takes > settings.most_bytes or not grid.can_halve:
         return False
@@ -82,13 +85,11 @@ def final_values(task: GridTask, grid: Grid) -> NodeValues:
     (`FinalReward`), so that interpolating it is at least what it is inside a cell; at the corners of a cell the largest
     value that the rest may have in it is added.
     """
-    layout, bounds = task.problem.layout, task.bounds
+    bounds = task.bounds
     cells = grid.cells
     lower, upper = grid.boxes(cells)
     meets = ((lower <= bounds.state_upper[-1]) & (upper >= bounds.state_lower[-1])).all(axis=1)
-    low, high = np.zeros((2, len(cells), layout.width))
-    low[:, layout.states] = lower
-    high[:, layout.states] = upper
+    low, high = _state_boxes(task, lower, upper)
     for constraint in task.problem.goal:
         least, most = constraint.function.bounds(low, high)
         meets &= (least <= TOLERANCE) & ((most >= -TOLERANCE) if constraint.equality else True)
@@ -105,8 +106,10 @@ def final_values(task: GridTask, grid: Grid) -> NodeValues:
 
 def _largest(task: GridTask, function: PiecewiseLinear, lower: Array, upper: Array) -> Array:
     """The largest value of a function of one state in boxes (B, n), rounded up, (B,)."""
-    layout = task.problem.layout
-    low, high = np.zeros((2, len(lower), layout.width))
-    low[:, layout.states] = lower
-    high[:, layout.states] = upper
-    return function.bounds(low, high)[1]
+    return function.bounds(*_state_boxes(task, lower, upper))[1]
+
+
+def _state_boxes(task: GridTask, lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Boxes of states (B, n) where functions of one state read them, (B, width) each; the grid knows no auxiliaries."""
+    none = np.zeros((len(lower), 0))
+    return state_vectors(task.problem, lower, none), state_vectors(task.problem, upper, none)

@@ -17,9 +17,12 @@ class OutOfTime(Exception):  # noqa: N818 (the expected end of the refinement, n
     """The deadline has passed."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class TimedPool:
-    """Until when (of clock.now) to work, and on which threads; numpy lets several run at once."""
+    """Until when (of clock.now) to work, and on which threads; numpy lets several run at once.
+
+    Both change when the grid goes on after a pause; what was made before keeps its pool.
+    """
 
     deadline: float
     threads: ThreadPoolExecutor | None = None
