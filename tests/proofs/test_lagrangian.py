@@ -21,6 +21,7 @@ from reluplan.bounds.reachability import reachable_bounds
 from reluplan.bounds.span import Span
 from reluplan.clock import Clock
 from reluplan.encoding.extract import extract
+from reluplan.encoding.hinges import add_hinges, features
 from reluplan.encoding.unroll import unroll
 from reluplan.errors import InfeasibleError
 from reluplan.network.relu_network import ReluNetwork
@@ -35,7 +36,6 @@ from reluplan.problem.problem import Problem, Variable
 from reluplan.problem.rollout import Trajectory, simulate
 from reluplan.proofs.interval import IntervalProof
 from reluplan.proofs.lagrangian.decomposition import Decomposition
-from reluplan.proofs.lagrangian.hinges import add_hinges, features
 from reluplan.proofs.lagrangian.multipliers import plan_multipliers
 from reluplan.proofs.lagrangian.partition import partition, steady_steps
 from reluplan.proofs.lagrangian.proof import LagrangianProof

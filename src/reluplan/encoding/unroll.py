@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from reluplan import clock
 from reluplan.bounds.boxes import HorizonBounds
+from reluplan.encoding.hinges import HingeColumns
 from reluplan.encoding.relu import StepColumns, encode_network
 from reluplan.errors import OutOfTimeError
 from reluplan.optimisation.model import ENTRY_OPERATIONS, Index, Model, ModelBuilder
@@ -40,9 +41,9 @@ class PlanModel:
     """The MILP and where everything stands in it; -1 marks units without a column.
 
     states (H+1, n), actions (H, m), auxiliaries (H+1, k), unit_outputs and unit_binaries (H, relu_count);
-    reward: R_t of each step as a linear form, not discounted. inner_rows: those of I, C and G; rounding_rows: of
-    rounding; repairs move both inward. link_rows (H, n): the rows F(s_t, a_t, x_t) − s_{t+1} = 0 of continuous states.
-    steps: the affine forms of each step's network.
+    reward: R_t of each step as a linear form, not discounted; final_reward: F, if there is one. inner_rows: those of I,
+    C and G; rounding_rows: of rounding; repairs move both inward. link_rows (H, n): the rows F(s_t, a_t, x_t) − s_{t+1}
+    = 0 of continuous states. steps: the affine forms of each step's network. hinges: of cuts that were added.
     """
 
     problem: Problem
@@ -53,6 +54,7 @@ class PlanModel:
     unit_outputs: Index
     unit_binaries: Index
     reward: LinearForm
+    final_reward: LinearForm | None
     inner_rows: Index
     rounding_rows: Index
     link_rows: Index
@@ -60,6 +62,7 @@ class PlanModel:
     step_maxima: tuple[MaxColumns, ...]
     final_maxima: tuple[MaxColumns, ...]
     extension: Extension | None = None
+    hinges: tuple[HingeColumns, ...] = ()
 
     @property
     def horizon(self) -> int:
@@ -82,6 +85,8 @@ class PlanModel:
             maximum.fill(x, last)
         if self.extension is not None:
             self.extension.fill(x, units)
+        for hinges in self.hinges:
+            hinges.fill(x, trajectory.states)
         return x
 
 
@@ -129,22 +134,31 @@ def unroll(
     for number, constraint in enumerate(problem.goal):
         final.require(constraint, f"goal{number + 1}")
     inner_rows = np.arange(first_row, builder.row_count)
-    reward = encoder.encode(problem.reward, Side.BELOW, "reward")
-    factors = problem.discount_factors
-    builder.add_cost(reward.columns, factors[:-1, None] * reward.coefficients)
-    builder.offset = reward.constant * float(factors[:-1].sum())
-    if problem.final_reward is not None:
-        last = final.encode(problem.final_reward, Side.BELOW, "final_reward")
-        builder.add_cost(last.columns, factors[-1] * last.coefficients)
-        builder.offset += factors[-1] * last.constant
+    reward, final_reward = _maximise(builder, problem, encoder, final)
     if extension is not None:
         extension.extend(builder, steps, bounds, reward)
     return PlanModel(
         problem, builder.build(), states, actions, auxiliaries,
         np.array([step.outputs for step in steps]), np.array([step.binaries for step in steps]),
-        reward, inner_rows, np.concatenate(rounding_rows), np.array(link_rows), tuple(steps),
+        reward, final_reward, inner_rows, np.concatenate(rounding_rows), np.array(link_rows), tuple(steps),
         (*encoder.maxima, *initial.maxima), tuple(final.maxima), extension,
     )  # fmt: skip
+
+
+def _maximise(
+    builder: ModelBuilder, problem: Problem, steps: PiecewiseEncoder, final: PiecewiseEncoder
+) -> tuple[LinearForm, LinearForm | None]:
+    """The objective Σ_t γ^(t−1) R_t + γ^H F; returns R_t of each step, and F."""
+    reward = steps.encode(problem.reward, Side.BELOW, "reward")
+    factors = problem.discount_factors
+    builder.add_cost(reward.columns, factors[:-1, None] * reward.coefficients)
+    builder.offset = reward.constant * float(factors[:-1].sum())
+    if problem.final_reward is None:
+        return reward, None
+    last = final.encode(problem.final_reward, Side.BELOW, "final_reward")
+    builder.add_cost(last.columns, factors[-1] * last.coefficients)
+    builder.offset += factors[-1] * last.constant
+    return reward, last
 
 
 def _ready_at(builder: ModelBuilder, began: float, done: int, steps: int) -> float:

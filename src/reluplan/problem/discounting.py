@@ -8,6 +8,10 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
+SMALLEST_FACTOR = 1e-9
+"""Nothing is divided by a factor below this, which would leave rounding alone: such steps decide nothing."""
+
+
 def discount_factors(discount: float, count: int) -> Array:
     """γ^0, ..., γ^(count−1), shape (count,)."""
     return np.asarray(discount ** np.arange(count, dtype=np.float64))

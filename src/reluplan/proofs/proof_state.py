@@ -10,6 +10,7 @@ from typing import Protocol
 from reluplan.bounds.boxes import BetterPlanBounds, intersected
 from reluplan.bounds.span import Span
 from reluplan.clock import Clock
+from reluplan.encoding.window_cuts import WindowCut
 from reluplan.optimisation.workers.pool import WorkerPool
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
@@ -36,7 +37,7 @@ class Incumbent(Protocol):
 
 @dataclass(eq=False)
 class ProofState:
-    """The incumbent, the boxes in which better plans are, the workers and the clock.
+    """The incumbent, the boxes in which better plans are, the workers and the clock; cuts: that better plans satisfy.
 
     A bound that is proven over boxes of better plans is one of all plans once the incumbent's reward is counted in:
     `offer`, the only way to offer one, does that. Boxes change by `tighten` alone, and only become smaller.
@@ -49,6 +50,7 @@ class ProofState:
     clock: Clock
     seed: int = 0
     tell: Callable[[str], None] = lambda text: None
+    cuts: tuple[WindowCut, ...] = ()
 
     @property
     def plan(self) -> Trajectory:

@@ -267,12 +267,12 @@ class Decomposition:
         columns = builder.add_columns(middle - width, middle + width)
         inside = builder.add_columns(np.zeros(1), 0.0 if math.isinf(level) else 1.0)
         weights = self.weights
-        counts = weights > NEGLIGIBLE * weights.max()
+        has_say = weights > NEGLIGIBLE * weights.max()
         if math.isinf(level):
-            builder.add_cost(levels[counts], -weights[counts])
+            builder.add_cost(levels[has_say], -weights[has_say])
         else:
             builder.add_cost(inside, 1.0)
-            builder.add_entries(builder.add_rows(-np.inf, level), levels[counts], weights[counts])
+            builder.add_entries(builder.add_rows(-np.inf, level), levels[has_say], weights[has_say])
         for i, cuts in enumerate(self.cuts):
             rows = builder.add_rows(cuts.rewards, np.full(len(cuts.rewards), np.inf))
             builder.add_entries(rows, levels[i], 1.0)

@@ -13,15 +13,12 @@ from reluplan.bounds.span import Span
 from reluplan.encoding.unroll import unroll
 from reluplan.errors import OutOfTimeError
 from reluplan.optimisation.persistent_lp import row_duals
+from reluplan.problem.discounting import SMALLEST_FACTOR
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
 from reluplan.proofs.lagrangian.samples import plan_window
 
 Array = NDArray[np.float64]
-
-
-SMALLEST_FACTOR = 1e-9
-"""Duals of steps that count less than this are rounding."""
 
 
 def plan_multipliers(

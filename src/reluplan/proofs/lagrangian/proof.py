@@ -14,11 +14,13 @@ OPT <= Σ_i weight_i · D_i(λ) for any multipliers λ of the states where windo
     5  if none helps, shrink the trust region; give up after some rounds of that
 
 Every D_i is a MILP's dual bound with its margin, so that whatever λ, windows and moves are, each total is a bound for
-all plans in the boxes, and with the incumbent's reward for all plans.
+all plans in the boxes, and with the incumbent's reward for all plans. Each D_i by itself is a cut of the MILP over the
+whole horizon, and is left to it (`cuts`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -26,6 +28,8 @@ from reluplan import clock
 from reluplan.errors import InfeasibleError
 from reluplan.proofs.lagrangian.ask_again import ask_again
 from reluplan.proofs.lagrangian.bundle_step import bundle_step
+from reluplan.proofs.lagrangian.cuts import window_cuts
+from reluplan.proofs.lagrangian.decomposition import Key, WindowBound
 from reluplan.proofs.lagrangian.grow_windows import grow_windows
 from reluplan.proofs.lagrangian.iterate import DualAscent, Iterate, boundaries
 from reluplan.proofs.lagrangian.settings import LagrangianSettings
@@ -48,19 +52,34 @@ class LagrangianProof:
 
     def __init__(self, settings: LagrangianSettings | None = None) -> None:
         self._settings = settings or LagrangianSettings()
+        self._iterate: Iterate | None = None
+        self._window_bounds: dict[Key, WindowBound] = {}
 
     def improve(self, state: ProofState, deadline: float) -> None:
-        """Until the bound meets the plan, the deadline, or nothing helps any more."""
-        ascent = DualAscent(state, self._settings, deadline)
+        """Until the bound meets the plan, the deadline, or nothing helps any more; from where the last call ended, the
+        boxes of which contained those of now.
+
+        A move that has begun may go on after the deadline, for some share of the time of the run: MILPs that are cut
+        short prove little.
+        """
+        ascent = DualAscent(state, self._settings, self._last_moment(state, deadline), self._window_bounds)
         try:
-            iterate = _first(ascent)  # 1 to 3
+            iterate = _first(ascent) if self._iterate is None else _resumed(ascent, self._iterate)  # 1 to 3
+            self._iterate = iterate
             while clock.now() < deadline and not state.incumbent.is_proven:
                 after = _advance(ascent, iterate)  # 4 and 5
                 if after.setbacks > iterate.setbacks and _is_stuck(ascent, after):
                     return
-                iterate = after
+                self._iterate = iterate = after
         except InfeasibleError:
             state.offer_no_better_plan("Lagrangian decomposition")
+        finally:
+            state.cuts = window_cuts(self._window_bounds, state.plan, self._settings.most_cuts)
+
+    def _last_moment(self, state: ProofState, deadline: float) -> float:
+        """When even a move that has begun must end."""
+        longest = clock.now() + self._settings.move_share * state.clock.remaining
+        return max(deadline, longest) if math.isfinite(longest) else deadline
 
 
 def _first(ascent: DualAscent) -> Iterate:
@@ -75,6 +94,12 @@ def _first(ascent: DualAscent) -> Iterate:
     tolerance = 1e-4 * max(1.0, abs(ascent.reward))
     evaluation = ascent.evaluate(decomposition, multipliers[boundaries(spans)], tolerance)
     return Iterate(decomposition, evaluation, multipliers, budget, ascent.settings.bundle.first_radius)
+
+
+def _resumed(ascent: DualAscent, iterate: Iterate) -> Iterate:
+    """Where the last call ended, in the boxes of now; with a better plan it is no longer stuck."""
+    decomposition = ascent.cut_anew(iterate.decomposition, iterate.spans)
+    return replace(iterate, decomposition=decomposition, setbacks=0)
 
 
 def _advance(ascent: DualAscent, iterate: Iterate) -> Iterate:

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from reluplan.bounds.boxes import HorizonBounds
 from reluplan.bounds.interval import CROSSING
 from reluplan.bounds.span import Span
+from reluplan.encoding.hinges import add_hinges, features
 from reluplan.encoding.window import Window, cut_window
 from reluplan.optimisation.model import Index, Model, ModelBuilder
 from reluplan.problem.discounting import present_value
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
-from reluplan.proofs.lagrangian.hinges import add_hinges, features
 
 Array = NDArray[np.float64]
 

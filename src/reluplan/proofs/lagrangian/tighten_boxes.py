@@ -9,11 +9,9 @@ import numpy as np
 
 from reluplan.bounds.boxes import BetterPlanBounds, require_claim
 from reluplan.errors import InfeasibleError
+from reluplan.problem.discounting import SMALLEST_FACTOR
 from reluplan.proofs.lagrangian.iterate import DualAscent, Iterate
 from reluplan.tightening.obbt_lp import tighten_by_reward_cutoff
-
-SMALLEST_FACTOR = 1e-9
-"""A window whose rewards count less than this says nothing about the plan: dividing by it leaves rounding alone."""
 
 
 def tighten_boxes(ascent: DualAscent, iterate: Iterate) -> Iterate:

@@ -8,6 +8,8 @@ worth of a state has such a hinge: to lose what one has and to get more are two 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -46,3 +48,20 @@ def add_hinges(builder: ModelBuilder, states: Index, lower: Array, upper: Array,
     builder.add_entries(rows, columns[switches], 1.0)
     builder.add_entries(rows, binaries[switches], -below[switches])
     return columns, binaries
+
+
+@dataclass(frozen=True, eq=False)
+class HingeColumns:
+    """Where max(0, c − s_t) of each state stands in a model, (n,), and the binaries, -1 for none."""
+
+    step: int
+    hinges: Array
+    columns: Index
+    binaries: Index
+
+    def fill(self, x: Array, states: Array) -> None:
+        """Write their values for states (H + 1, n) into the solution vector x."""
+        below = np.maximum(0.0, self.hinges - states[self.step])
+        x[self.columns] = below
+        switches = self.binaries >= 0
+        x[self.binaries[switches]] = below[switches] > 0.0
