@@ -2,15 +2,18 @@
 
 A deadline is a moment of `now()`: seconds of time.monotonic, which is the same clock in all processes. Code that works
 towards one looks at the clock between pieces of work, and calls `spend` for each piece. The unit is one floating-point
-operation, roughly; it costs nothing unless a test has put a `WorkClock` in place (`using`), on which `now()` is the
-work spent so far, in units of 1e9, about what a core does in a second. So a test sees, on any machine and under any
-load, how much work a stage does after its deadline.
+operation, roughly; it costs nothing unless a `WorkClock` is in place (`using`), on which `now()` is the work spent so
+far, in units of 1e9, about what a core does in a second. So a test sees, on any machine and under any load, how much
+work a stage does after its deadline; and a run whose limits are counted in work ends alike on every machine
+(`--deterministic`).
 
 What is allowed after a deadline, with E the operations of one evaluation of the network (tests/test_limits.py):
 
     an LP                one simplex iteration, twice the size of its matrix; what it has not proven counts for nothing
     forward bounds       40 E: intervals of a step, or of declared boxes for all steps that are left; between the end of
                          the LPs and the last moment back-substitution, up to 100 E a step for two layers
+    windows of bounds    8 rows through one step, 40 E; not begun if lines of all steps take a quarter of the time
+    crown                one pass through the plan, 60 E a step; not begun if the turn is shorter than that
     LPs of a window      100 E; 1,000 E for propagation and 1,500 E for the reward cutoff of potentials, if a step's
                          model had begun
     model building       one step; `unroll` gives up as soon as it sees that the model cannot be ready in time
@@ -18,10 +21,11 @@ What is allowed after a deadline, with E the operations of one evaluation of the
                          with the interval proof are always there
     search for plans     1.5 SEARCH_WORK: simulated plans, a gradient, a linear program
     decomposition        10 E, and the model of one window if it had begun
-    grid                 two chunks of pairs of 5e8 each at most
+    grid                 two chunks of pairs of 2e8 each at most
     a whole method       1.5 SEARCH_WORK
 
-Solvers run in processes of their own, and by the real clock: they are killed a little after their limit.
+Solvers run in processes of their own, and by the real clock: they are killed a little after their limit. Where work is
+counted they run in this process, one after the other, and their callbacks count as work.
 """
 
 from __future__ import annotations
@@ -69,7 +73,7 @@ class _RealClock:
 
 @dataclass
 class WorkClock:
-    """Time is the work spent, in units of 1e9 operations; for tests."""
+    """Time is the work spent, in units of 1e9 operations."""
 
     operations: float = 0.0
 
@@ -98,6 +102,11 @@ def spend(operations: float) -> None:
     _source.spend(operations)
 
 
+def is_counted() -> bool:
+    """Whether time is work, so that whoever waits for something else waits in vain."""
+    return isinstance(_source, WorkClock)
+
+
 def lp_limits(deadline: float, operations: float) -> tuple[float, int]:
     """Seconds and simplex iterations that an LP may take until a deadline; operations: of one iteration."""
     return _source.lp_limits(deadline, operations)
@@ -117,6 +126,12 @@ def command_started() -> float:
     spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
     ours = spec.name.startswith("reluplan.") if spec is not None else Path(file or "").stem == "reluplan"
     return IMPORTED if ours else now()
+
+
+def start_counting() -> None:
+    """From now on time is work, in this process, which is a command with nothing else to do."""
+    global _source
+    _source = WorkClock()
 
 
 @contextmanager

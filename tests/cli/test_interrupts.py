@@ -259,10 +259,10 @@ def test_a_log_that_cannot_be_written_loses_nothing_else(tank: Path, tmp_path: P
 
 @pytest.mark.parametrize(
     ("blocks", "left", "horizon"),
-    [(1, "is now: plan.csv, log.txt", 3), (0, "is still what an earlier run left: result.json, plan.csv, log.txt", 4)],
+    [(4, "is now: plan.csv, log.txt", 3), (0, "is still what an earlier run left: result.json, plan.csv, log.txt", 4)],
 )
 def test_what_fits_on_a_full_disk_is_written(tank: Path, tmp_path: Path, blocks: int, left: str, horizon: int) -> None:
-    """The system refuses files beyond so many blocks of 1024 bytes; result.json is longer than one."""
+    """The system refuses files beyond so many blocks of 1024 bytes; result.json is longer than four."""
     run = tmp_path / "run"
     assert finish("plan", tank, "--out", run).returncode == 0
     command = [sys.executable, "-m", "reluplan", "plan", str(tank), "--horizon", "3", "--out", str(run)]

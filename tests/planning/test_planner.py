@@ -192,9 +192,9 @@ def test_a_time_limit_ends_with_an_honest_status() -> None:
         assert result.gap is None or result.gap > 1e-4
 
 
-def test_an_interrupt_before_the_bounds_leaves_an_honest_result() -> None:
+def test_an_interrupt_before_the_first_plan_leaves_an_honest_result() -> None:
     def stop(event: Event) -> None:
-        if event.stage == "bounds":
+        if event.stage == "search":
             raise KeyboardInterrupt
 
     result = plan(rounding_problem(), on_event=stop)

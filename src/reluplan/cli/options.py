@@ -53,6 +53,10 @@ PotentialsFileOption = Annotated[
 TrustPotentialsOption = Annotated[
     bool, typer.Option("--trust-potentials", help="Do not prove the potentials of the file again.")
 ]
+DeterministicOption = Annotated[
+    bool,
+    typer.Option("--deterministic", help="Limits in work, not seconds, on one thread: the same result everywhere."),
+]
 SolverSeedOption = Annotated[int, typer.Option(help="Random seed of the solver.")]
 BaselineBigMOption = Annotated[
     float | None, typer.Option(help="One big-M for all ReLUs, to reproduce the published baseline; slow and leaky.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from reluplan.cli.options import (
     BaselineBigMOption,
+    DeterministicOption,
     GapOption,
     HorizonOption,
     JsonOption,
@@ -26,7 +27,7 @@ from reluplan.cli.options import (
     TrustPotentialsOption,
 )
 from reluplan.cli.shared import EPILOG, app, check_writable, failure_of, print_outcome, showing
-from reluplan.clock import Clock, command_started
+from reluplan.clock import Clock, command_started, now, start_counting
 from reluplan.errors import InputError
 from reluplan.interrupts import handling_signals
 from reluplan.planning.log import Event
@@ -54,11 +55,14 @@ def plan(
     threads: ThreadsOption = None,
     seed: SolverSeedOption = 0,
     big_m: BaselineBigMOption = None,
+    deterministic: DeterministicOption = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Find the best plan and prove a bound on it."""
-    clock = Clock(time_limit, command_started())
+    if deterministic:
+        start_counting()
+    clock = Clock(time_limit, now() if deterministic else command_started())
     from reluplan.planning.planner import plan as find_plan
     from reluplan.problem.problem import Problem
     from reluplan.report.progress import ProgressView
@@ -74,7 +78,7 @@ def plan(
                 loaded, horizon=horizon, method=method, solver=solver, time_limit=time_limit, gap=gap, threads=threads,
                 seed=seed, big_m=big_m, interval_count=intervals, potentials=known,
                 trust_potentials=trust_potentials, stages=None if stages is None else _names(stages), clock=clock,
-                on_event=view,
+                on_event=view, deterministic=deterministic,
             )  # fmt: skip
             view(_last_event(clock, result))
         failure = failure_of(lambda: result.write(out, view.log))

@@ -43,6 +43,16 @@ class NodeCount:
     closed: int = 0
 
 
+@dataclass(frozen=True)
+class Share:
+    """A stage's turns in a portfolio, their seconds together, and how many times they halved the gap."""
+
+    stage: str
+    turns: int
+    seconds: float
+    halvings: float
+
+
 @dataclass(eq=False)
 class RunLog:
     """Stages and their seconds, notes, history; events go to whoever listens.
@@ -57,18 +67,21 @@ class RunLog:
     notes: list[str] = field(default_factory=list)
     history: list[HistoryEntry] = field(default_factory=list)
     nodes: NodeCount = NodeCount()
+    shares: tuple[Share, ...] = ()
     reward: float | None = None
     bound: float | None = None
     _running: str | None = None
     _since: float = 0.0
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Times a stage; stages of the same name add up, and one inside another is not counted in that."""
+    def stage(self, name: str, goes_on: bool = False) -> Iterator[None]:
+        """Times a stage; stages of the same name add up, and one inside another is not counted in that. goes_on: it has
+        begun before."""
         outer = self._running
         self._switch_to(name)
         self.stage_name = name
-        self.tell("begins")
+        if not goes_on:
+            self.tell("begins")
         try:
             yield
         finally:
@@ -83,6 +96,10 @@ class RunLog:
             self.stage_seconds[self._running] = self.stage_seconds.get(self._running, 0.0) + spent
         self._running = name
         self._since = now
+
+    def count(self, name: str, seconds: float) -> None:
+        """Seconds of a stage that ran beside others."""
+        self.stage_seconds[name] = self.stage_seconds.get(name, 0.0) + seconds
 
     def tell(self, message: str) -> None:
         """Report progress to whoever listens; a listener that fails is not told again, and loses us nothing."""

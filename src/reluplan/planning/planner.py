@@ -15,7 +15,7 @@ from dataclasses import replace
 from importlib import metadata
 
 from reluplan.bounds.reachability import reachable_bounds
-from reluplan.clock import Clock
+from reluplan.clock import Clock, WorkClock, is_counted, using
 from reluplan.encoding.unroll import PlanModel
 from reluplan.errors import InfeasibleError, InputError, NoPlanExistsError, OutOfTimeError
 from reluplan.interrupts import interruptible
@@ -53,6 +53,7 @@ def plan(
     start: Trajectory | None = None,
     stages: Sequence[str] | None = None,
     settings: PlanSettings | None = None,
+    deterministic: bool = False,
     clock: Clock | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> PlanResult:
@@ -65,8 +66,9 @@ def plan(
     plan to begin from, as `simulate` returns it. stages: these in place of the method's own (`reluplan plan
     --list-stages` names them). settings: of all stages, recorded with the result.
     gap: `optimal` means bound − reward <= gap · max(1, |reward|); below 2e-6 it cannot be reached. threads: all cores
-    by default. big_m: only to reproduce the published baseline, by "base". clock: started earlier, if the limit counts
-    from there.
+    by default. big_m: only to reproduce the published baseline, by "base". deterministic: limits count work in place of
+    time, about as much as a core does in a second, on one thread: the same seed then gives the same result on every
+    machine with the same libraries. clock: started earlier, if the limit counts from there.
 
     >>> from reluplan import Problem, plan
     >>> result = plan(Problem.load("examples/tanks/problem.toml"), horizon=4)
@@ -75,12 +77,17 @@ def plan(
     """
     if big_m is not None and method == "auto":
         method = "base"
+    if deterministic:
+        threads = _require_one_thread(threads)
     options = PlanOptions(
         method, solver, time_limit, gap, threads, seed, big_m, interval_count, potentials, start, trust_potentials
     )
     check_options(options)
     schedule = METHODS[method] if stages is None else schedule_of(stages)
     problem = problem if horizon is None else problem.with_horizon(horizon)
+    if deterministic and not is_counted():
+        with using(WorkClock()):
+            return plan_by(schedule, problem, options, settings or PlanSettings(), None, on_event)
     return plan_by(schedule, problem, options, settings or PlanSettings(), clock, on_event)
 
 
@@ -163,6 +170,12 @@ def check_options(options: PlanOptions) -> None:
         raise InputError("--big-m goes with --method base only")
     if options.big_m is not None and not 0.0 < options.big_m < math.inf:
         raise InputError(f"--big-m must be a positive number, got {options.big_m:g}")
+
+
+def _require_one_thread(threads: int | None) -> int:
+    if threads not in (None, 1):
+        raise InputError(f"--deterministic goes with one thread, not with {threads}")
+    return 1
 
 
 def _versions(solver: str) -> dict[str, str]:

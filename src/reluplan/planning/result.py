@@ -14,7 +14,7 @@ from typing import Any, Literal
 from reluplan.errors import OutputError
 from reluplan.files import discard, replace_pair, write_atomically
 from reluplan.planning.gap import absolute_gap, relative_gap
-from reluplan.planning.log import HistoryEntry, NodeCount
+from reluplan.planning.log import HistoryEntry, NodeCount, Share
 from reluplan.planning.options import PlanOptions
 from reluplan.planning.run import Run
 from reluplan.planning.schedule import Schedule
@@ -35,8 +35,8 @@ class PlanResult:
 
     reward: of the plan as rolled out. bound: proven, its margin included. `optimal` means gap <= gap_target, where
     gap = (bound − reward) / max(1, |reward|). max_violation: of a constraint, by the plan. tie_distance: how far the
-    plan, and those of the bound, stay from rounding ties. stages: the seconds of each. nodes: of the last MILP.
-    settings, schedule: what the stages were run with.
+    plan, and those of the bound, stay from rounding ties. stages: the seconds of each. shares: what came of the turns
+    of those that take turns. nodes: of the last MILP. settings, schedule: what the stages were run with.
     """
 
     problem: Problem
@@ -60,6 +60,7 @@ class PlanResult:
     settings: PlanSettings = field(default_factory=PlanSettings)
     schedule: Schedule = ()
     potentials: PotentialSet | None = None
+    shares: tuple[Share, ...] = ()
 
     @property
     def reward(self) -> float | None:
@@ -104,6 +105,7 @@ class PlanResult:
             "solver": self.solver,
             "seconds": self.seconds,
             "stages": dict(self.stages),
+            "shares": [dataclasses.asdict(share) for share in self.shares],
             "nodes": dataclasses.asdict(self.nodes),
             "history": [dataclasses.asdict(entry) for entry in self.history],
             "interrupted": self.interrupted,
@@ -207,6 +209,7 @@ def summarise(
         settings=settings,
         schedule=schedule,
         potentials=run.potentials,
+        shares=log.shares,
     )
 
 

@@ -9,7 +9,8 @@ from enum import Enum
 
 from reluplan import clock
 from reluplan.errors import InputError, NoBetterPlanError, OutOfTimeError, SolverError
-from reluplan.planning.stages import get_stage, stage_names
+from reluplan.planning.portfolio import Portfolio
+from reluplan.planning.stages import Stages, stage_names
 from reluplan.planning.work import Work
 from reluplan.proofs.interval import interval_bound
 
@@ -18,14 +19,14 @@ class Condition(Enum):
     """When a step of a schedule runs, beside what its stage itself needs."""
 
     ALWAYS = "always"
-    SLOW_BOUNDS = "the forward bounds used up their share of the time"
-    SMALL_MODEL = "the model is small, or its reward has no evident bound"
     OWN_BOUNDS = "every unit has its own bounds, not one big M"
+    IN_TURNS = "after all others, in turns while there is a gap"
 
 
 @dataclass(frozen=True)
 class Step:
-    """A stage with its share of the time that is left when its turn comes, and no more than `longest` seconds."""
+    """A stage with its share of the time that is left when its turn comes, and no more than `longest` seconds; one of
+    many turns is as long as what it gains deserves (`portfolio`)."""
 
     stage: str
     share: float = 1.0
@@ -35,26 +36,18 @@ class Step:
 
 Schedule = tuple[Step, ...]
 
+IN_TURNS = "search", "single-steps", "grid", "lagrangian", "crown", "tightening", "crown-cells", "bounds", "milp"
+"""What takes turns in `auto`, in the order of the first ones."""
+
 AUTO: Schedule = (
-    # A plan never waits long for a bound: where the LPs of the forward bounds are slow, the search comes before them.
+    # A plan never waits for a bound.
+    Step("search", 0.02, 0.5),
     Step("bounds", 0.15),
-    Step("search", 0.3, 60.0, Condition.SLOW_BOUNDS),
-    Step("bounds", 0.5, when=Condition.SLOW_BOUNDS),
     Step("propagation", 0.02, 10.0),
     Step("interval"),
-    # A small model goes to the solver after a short search, for a while.
-    Step("search", 0.12, 2.0, Condition.SMALL_MODEL),
-    Step("tightening", 0.03, 20.0, Condition.SMALL_MODEL),
-    Step("milp", 0.2, 20.0, Condition.SMALL_MODEL),
-    Step("search", 0.12, 60.0),
-    Step("single-steps", 0.05),
-    Step("grid", 0.9),
-    Step("lagrangian", 0.95),
-    # What is left, in the boxes of better plans.
-    Step("tightening", 0.03, 20.0),
-    Step("milp"),
+    *(Step(name, when=Condition.IN_TURNS) for name in IN_TURNS),
 )
-"""The default: a plan within seconds, then one proof after the other until a bound meets it."""
+"""The default: a plan within seconds, then all stages in turns until a bound meets it."""
 
 BASE: Schedule = (
     Step("bounds", 0.5),
@@ -73,18 +66,27 @@ POTENTIALS: Schedule = (
 )
 """The paper's strengthened model."""
 
-CONTROL: Schedule = (Step("search", 0.3, 0.5), *AUTO)
+CONTROL: Schedule = (Step("search", 0.3, 0.5), *AUTO[1:])
 """A step of a controller: a good plan is worth more than a proof, and `auto` leaves little of a second for a search."""
 
 SEARCH_ONLY: Schedule = (Step("search"),)
 """A step of a controller that has no chance of a proof."""
 
+CHOSEN: Schedule = (
+    Step("search", 0.12, 60.0),
+    Step("single-steps", 0.05),
+    Step("crown", 0.2),
+    Step("grid", 0.9),
+    Step("lagrangian", 0.95),
+)
+"""The usual shares of stages that take turns, if they come one after the other because a user has named them."""
+
 METHODS: dict[str, Schedule] = {"auto": AUTO, "base": BASE, "potentials": POTENTIALS}
 
 
 def schedule_of(names: Sequence[str]) -> Schedule:
-    """Chosen stages in their order, each as long as in the methods' own schedules; bounds come first in any case."""
-    usual = {step.stage: step for schedule in (POTENTIALS, BASE, AUTO) for step in schedule}
+    """Chosen stages in their order, each with its usual share of the time; bounds come first in any case."""
+    usual = {step.stage: step for schedule in (POTENTIALS, BASE, CHOSEN) for step in schedule}
     for name in names:
         if name not in stage_names():
             raise InputError(f"unknown stage '{name}'; choose from {', '.join(stage_names())}")
@@ -95,15 +97,21 @@ def schedule_of(names: Sequence[str]) -> Schedule:
 
 
 def run_schedule(work: Work, schedule: Schedule) -> None:
-    """One step after the other, until the bound meets the plan or the time is over; a plan that was given counts at
-    once."""
+    """One step after the other, then the others in turns, until the bound meets the plan or the time is over; a plan
+    that was given counts at once."""
     if work.options.start is not None:
         work.incumbent.offer_plan(work.options.start, "start")
+    stages = Stages(work.settings)
+    steps = [step for step in schedule if step.when is not Condition.IN_TURNS]
+    in_turns = [step.stage for step in schedule if step.when is Condition.IN_TURNS]
     try:
-        for number, step in enumerate(schedule):
+        for number, step in enumerate(steps):
             if work.incumbent.is_proven or work.is_finished:
                 return
-            _run_step(work, step, schedule[number + 1 :])
+            later = [other.stage for other in steps[number + 1 :]] + in_turns
+            _run_step(work, step, stages, later)
+        if in_turns:
+            Portfolio(work, stages, in_turns).run()
     except KeyboardInterrupt:
         _fall_back_on_boxes(work)
         raise
@@ -112,12 +120,12 @@ def run_schedule(work: Work, schedule: Schedule) -> None:
         work.log.note("the time limit ended before a plan was found")
 
 
-def _run_step(work: Work, step: Step, later: Schedule) -> None:
-    stage = get_stage(step.stage, work.settings)
+def _run_step(work: Work, step: Step, stages: Stages, later: Sequence[str]) -> None:
+    stage = stages[step.stage]
     is_late = work.clock.remaining <= 0.0 and work.all_plans is not None
     if is_late or not _holds(step.when, work) or not stage.applies(work):
         return
-    if not any(get_stage(other.stage, work.settings).uses_workers for other in (step, *later)):
+    if not any(stages[name].uses_workers for name in (step.stage, *later)):
         work.close_pool()
     deadline = min(work.clock.deadline(step.share), clock.now() + step.longest)
     try:
@@ -144,16 +152,7 @@ def _say_out_of_time(work: Work, error: OutOfTimeError, is_last: bool) -> None:
 
 
 def _holds(condition: Condition, work: Work) -> bool:
-    match condition:
-        case Condition.ALWAYS:
-            return True
-        case Condition.SLOW_BOUNDS:
-            return work.bounds_were_slow
-        case Condition.SMALL_MODEL:
-            is_small = int(work.boxes.unstable.sum()) <= work.settings.small_model
-            return is_small or math.isinf(work.incumbent.bound)
-        case Condition.OWN_BOUNDS:
-            return work.options.big_m is None
+    return condition is Condition.ALWAYS or (condition is Condition.OWN_BOUNDS and work.options.big_m is None)
 
 
 def _fall_back_on_boxes(work: Work) -> None:

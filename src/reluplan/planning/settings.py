@@ -17,13 +17,40 @@ class MilpSettings:
 
     cuts: ideal cuts of units are separated in models with at most `few_integers` integers, within `cuts_share` of the
     time that is left. repair_seconds: a solution that breaks constraints when it is rolled out is repaired for at least
-    this long, even if the time is up.
+    this long, even if the time is up. worth_a_restart: a MILP beside other stages is solved anew once smaller boxes
+    leave it less than this share of the unstable units, or cuts less than this share of its gap.
     """
 
     few_integers: int = 1_000
     cuts_share: float = 0.1
     repair_seconds: float = 0.5
+    worth_a_restart: float = 0.7
     cuts: CutSettings = field(default_factory=CutSettings)
+
+
+@dataclass(frozen=True)
+class PortfolioSettings:
+    """How stages that take turns share the time.
+
+    first_share: of the time limit, for the first turn of each; at least shortest_turn seconds, and first_turn if there
+    is no limit. growth: of a turn that used up its time. longest_share: of the time that is left, for one turn; while a
+    MILP runs beside it no more than longest_unwatched seconds. first_weight: of a stage before its first turn, when the
+    best has weight one. smallest_weight: of one that has gained nothing; halved each time that it has spent vain_share
+    of the time limit in vain, or vain_seconds if there is no limit. memory: how much each turn counts when the next one
+    is over.
+    """
+
+    first_share: float = 0.02
+    shortest_turn: float = 0.3
+    first_turn: float = 2.0
+    growth: float = 2.0
+    longest_share: float = 0.5
+    longest_unwatched: float = 10.0
+    first_weight: float = 0.1
+    smallest_weight: float = 0.05
+    vain_share: float = 0.1
+    vain_seconds: float = 30.0
+    memory: float = 0.7
 
 
 @dataclass(frozen=True)
@@ -42,3 +69,4 @@ class PlanSettings:
     grid: GridSettings = field(default_factory=GridSettings)
     lagrangian: LagrangianSettings = field(default_factory=LagrangianSettings)
     milp: MilpSettings = field(default_factory=MilpSettings)
+    portfolio: PortfolioSettings = field(default_factory=PortfolioSettings)

@@ -7,6 +7,7 @@ from types import TracebackType
 from reluplan.bounds.boxes import AllPlanBounds, BetterPlanBounds, ForwardBounds, intersected
 from reluplan.bounds.span import Span
 from reluplan.clock import Clock
+from reluplan.encoding.window_cuts import WindowCut
 from reluplan.errors import InfeasibleError, NoBetterPlanError
 from reluplan.optimisation.workers.pool import WorkerPool
 from reluplan.planning.incumbent import Incumbent
@@ -22,7 +23,8 @@ class Work:
     """A context manager, since it may have started processes.
 
     forward, all_plans: None until the bounds' stage. bounds_were_slow: whether that used up its share of the time.
-    is_finished: nothing better than the incumbent is left, so there is nothing to do.
+    is_finished: nothing better than the incumbent is left, so there is nothing to do. cuts: that hold for every plan
+    that is better than the incumbent, as the boxes of better plans do.
     """
 
     def __init__(self, run: Run, options: PlanOptions, settings: PlanSettings) -> None:
@@ -33,6 +35,7 @@ class Work:
         self.all_plans: AllPlanBounds | None = None
         self.bounds_were_slow = False
         self.is_finished = False
+        self.cuts: tuple[WindowCut, ...] = ()
         self._better_plans: BetterPlanBounds | None = None
         self._pool: WorkerPool | None = None
 

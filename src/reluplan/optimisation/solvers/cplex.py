@@ -72,7 +72,7 @@ class _Run:
         self._watch()
 
     def optimise(self) -> None:
-        self._problem.parameters.timelimit.set(min(self._monitor.remaining(), 1e75))
+        self._problem.parameters.timelimit.set(min(self._monitor.solver_limit, 1e75))
         self._problem.solve()
 
     def ending(self) -> Ending:

@@ -69,7 +69,7 @@ class _Run:
             self._columns.Start = options.warm_start
 
     def optimise(self) -> None:
-        self._gurobi.Params.TimeLimit = self._monitor.remaining()
+        self._gurobi.Params.TimeLimit = self._monitor.solver_limit
         self._gurobi.optimize(self._on_callback)
 
     def ending(self) -> Ending:

@@ -96,7 +96,7 @@ class _Run:
         or HiGHS refuses, so we reset the scheduler before, for us, and after, for the bounding LPs.
         """
         highs = self._highs
-        self._check(highs.setOptionValue("time_limit", self._monitor.remaining()), "option time_limit")
+        self._check(highs.setOptionValue("time_limit", self._monitor.solver_limit), "option time_limit")
         highs.resetGlobalScheduler(True)
         try:
             if highs.run() == self._highspy.HighsStatus.kError:

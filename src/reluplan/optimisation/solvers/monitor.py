@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import NamedTuple
 
+from reluplan import clock
 from reluplan.interrupts import Hold, held
 from reluplan.optimisation.model import Model
 from reluplan.optimisation.solvers.base import Array, Progress, SolveOptions, StopReason
+
+VISIT_ITERATIONS = 300
+"""What a solver does between two callbacks, in iterations of the simplex method: measured with HiGHS, about."""
 
 
 class Snapshot(NamedTuple):
@@ -35,7 +38,7 @@ class Monitor:
     def __init__(self, model: Model, options: SolveOptions) -> None:
         self._model = model
         self._options = options
-        self._started = time.monotonic()
+        self._started = clock.now()
         self._next_report = -math.inf
         self._error: BaseException | None = None
         self._bound = math.inf
@@ -46,15 +49,21 @@ class Monitor:
         self.stop_reason: StopReason | None = None
 
     def seconds(self) -> float:
-        """Wall-clock seconds since the solve began."""
-        return time.monotonic() - self._started
+        """Since the solve began, by the clock of deadlines."""
+        return clock.now() - self._started
 
     def remaining(self) -> float:
         """Seconds left of the time limit, never negative."""
         return max(0.0, self._options.time_limit - self.seconds())
 
+    @property
+    def solver_limit(self) -> float:
+        """The time limit to give to the solver, which knows the real clock only."""
+        return math.inf if clock.is_counted() else self.remaining()
+
     def visit(self, look: Callable[[], Snapshot], *, fresh: bool = False) -> bool:
         """One callback: report what `look` sees if a report is due or the incumbent is `fresh`; True means stop."""
+        clock.spend(VISIT_ITERATIONS * 2.0 * self._model.matrix.nnz)
         with self._lock:
             if self.stop_reason is None:
                 try:

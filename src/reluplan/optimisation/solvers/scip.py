@@ -68,7 +68,7 @@ class _Run:
         self._watch()
 
     def optimise(self) -> None:
-        self._scip.setParam("limits/time", min(self._monitor.remaining(), SOLVER_INFINITY))
+        self._scip.setParam("limits/time", min(self._monitor.solver_limit, SOLVER_INFINITY))
         self._scip.optimizeNogil()  # other threads of the process, which may be watching us, go on
 
     def ending(self) -> Ending:

@@ -21,16 +21,19 @@ class Child:
 
     surroundings: what it has inherited from us. is_used: whether it has had a task before. is_whole: whether all that
     was sent to it was sent to the end; Ctrl-C may cut a message short, after which it understands nothing more.
+
+    dies_with_us: also if it is paused when we are killed, and could not notice (on Linux). It is for children that are
+    never kept: it would also die with the thread that started it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, dies_with_us: bool = False) -> None:
         self.surroundings = _surroundings()
         self.is_used = False
         self.is_whole = True
         self.messages: queue.SimpleQueue[object] = queue.SimpleQueue()
         self._errors = _file_for_errors()
         self._errors_before = 0
-        self._process = _start_child(self._errors)
+        self._process = _start_child(self._errors, dies_with_us)
         self._reader = threading.Thread(target=self._read_messages, daemon=True)
         self._reader.start()
 
@@ -59,6 +62,21 @@ class Child:
         self._errors.seek(self._errors_before)
         last_line = self._errors.read().decode(errors="replace").strip().splitlines()[-1:]
         return ": ".join([cause, *last_line])
+
+    def pause(self) -> bool:
+        """Let it stand still, if the system can do that; whether it does."""
+        return self._signal("SIGSTOP")
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._signal("SIGCONT")
+
+    def _signal(self, name: str) -> bool:
+        number = getattr(signal, name, None)
+        if number is None or self._process.poll() is not None:
+            return False
+        self._process.send_signal(number)
+        return True
 
     def end(self) -> None:
         """Kill it; it has nothing to lose."""
@@ -96,12 +114,13 @@ def _file_for_errors() -> IO[bytes]:
         return open(os.devnull, "w+b")  # noqa: PTH123  (closed by its owner)
 
 
-def _start_child(errors: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start_child(errors: IO[bytes], dies_with_us: bool) -> subprocess.Popen[bytes]:
     """A Python that imports what we import, in a session of its own, out of reach of the terminal's Ctrl-C.
 
     Not multiprocessing: its children import the main script again, which breaks scripts without a __main__ guard.
     """
-    code = f"import sys; sys.path[:] = {sys.path!r}; from reluplan.optimisation.workers.worker import main; main()"
+    module = "reluplan.optimisation.workers.worker"
+    code = f"import sys; sys.path[:] = {sys.path!r}; from {module} import main; main({dies_with_us})"
     return subprocess.Popen(
         [sys.executable, "-P", "-c", code],
         stdin=subprocess.PIPE,

@@ -16,7 +16,7 @@ from reluplan import clock
 from reluplan.errors import OutOfTimeError, ReluplanError, SolverError
 from reluplan.optimisation.model import Model
 from reluplan.optimisation.settings import WorkerSettings
-from reluplan.optimisation.solvers import SOLVERS
+from reluplan.optimisation.solvers import SOLVERS, get_solver
 from reluplan.optimisation.solvers.base import SolveOptions, SolveResult, StopReason
 from reluplan.optimisation.workers.child import Child, give_back, take_child
 from reluplan.optimisation.workers.supervisor import DEFAULT, Supervisor, as_error
@@ -71,6 +71,8 @@ class WorkerPool:
         deadline: of clock.now, for all of them: what is left of the time is shared by the jobs that are left.
         """
         shares = _Shares(len(jobs), self.worker_count, deadline)
+        if clock.is_counted():
+            return self._solve_here(jobs, on_result or (lambda index, result: None), shares)
         futures = [self._threads.submit(self._solve, job, shares) for job in jobs]
         return self._collect(futures, on_result or (lambda index, result: None))
 
@@ -79,8 +81,24 @@ class WorkerPool:
     ) -> list[T | ReluplanError]:
         """function(*a) for each a, in their order, or the error that it raised. It must be found by its name, and keep
         its deadlines by clock.now, which is the same clock in all processes. None is begun after the deadline."""
+        if clock.is_counted():
+            return [_call_here(function, a, deadline) for a in arguments]
         futures = [self._threads.submit(self._call, Call(function, a), deadline) for a in arguments]
         return self._collect(futures, lambda index, result: None)
+
+    def _solve_here(
+        self, jobs: Sequence[Job], on_result: Callable[[int, SolveResult], None], shares: _Shares
+    ) -> list[SolveResult]:
+        """One after the other in this process, whose clock counts their work."""
+        results = []
+        for index, job in enumerate(jobs):
+            limit = min(job.options.time_limit, shares.take())
+            try:
+                results.append(get_solver(self._solver_name).solve(job.model, replace(job.options, time_limit=limit)))
+            except ReluplanError as error:
+                results.append(SolveResult.nothing(StopReason.FAILED, str(error)))
+            on_result(index, results[-1])
+        return results
 
     def _collect(self, futures: Sequence[Future[T]], on_result: Callable[[int, T], None]) -> list[T]:
         """The results in their order."""
@@ -161,6 +179,16 @@ class _Shares:
             turns = math.ceil(self._left / self._worker_count)
             self._left -= 1
         return (self._deadline - clock.now()) / turns
+
+
+def _call_here(function: Callable[..., T], arguments: tuple[object, ...], deadline: float) -> T | ReluplanError:
+    """In this process, whose clock counts its work."""
+    if clock.now() > deadline:
+        return OutOfTimeError("no time was left")
+    try:
+        return function(*arguments)
+    except ReluplanError as error:
+        return error
 
 
 def _wait(future: Future[T], poll_seconds: float) -> T:

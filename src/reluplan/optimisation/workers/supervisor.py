@@ -53,8 +53,18 @@ class Supervisor:
         """Wait for the child, at most until its time is up."""
         result = self._unless_interrupted(self._hand_over)
         while result is None:
-            result = self._unless_interrupted(self._step)
+            result = self._unless_interrupted(lambda: self.look(self._settings.poll_seconds))
         return result
+
+    def begin(self) -> None:
+        """Hand the task over, and do not wait: `look` at it instead."""
+        with held():
+            self._hand_over()
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether the child has told something that was not looked at."""
+        return not self.child.messages.empty()
 
     def _unless_interrupted(self, action: Callable[[], SolveResult | None]) -> SolveResult | None:
         """Do it, but let Ctrl-C ask the child to stop; a second Ctrl-C takes what there is.
@@ -76,10 +86,10 @@ class Supervisor:
         self._ask_to_stop(StopReason.INTERRUPTED)
         return None
 
-    def _step(self) -> SolveResult | None:
-        """Take one message, if there is one, then look at the clock and the hooks."""
+    def look(self, seconds: float) -> SolveResult | None:
+        """Take one message, if there is one within so many seconds, then look at the clock and the hooks."""
         try:
-            message = self.child.messages.get(timeout=self._settings.poll_seconds)
+            message = self.child.messages.get(timeout=max(seconds, 1e-4))
         except queue.Empty:
             message = None
         match message:

@@ -7,12 +7,14 @@ a solver prints or reads can disturb them. The process ends when its stdin close
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import pickle
 import queue
 import signal
 import struct
+import sys
 import threading
 import time
 import traceback
@@ -37,6 +39,8 @@ class Signal(Enum):
 
 
 _LENGTH = struct.Struct("!Q")
+_SET_PARENT_DEATH_SIGNAL = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +100,11 @@ def receive(stream: BinaryIO) -> Any:
     return pickle.loads(_read(stream, length))
 
 
-def main() -> None:
+def main(dies_with_parent: bool = False) -> None:
     """Serve one task after another, until the parent closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    if dies_with_parent:
+        _die_with_parent()
     inbox, outbox = _claim_pipes()
     tasks: queue.SimpleQueue[Task | Call] = queue.SimpleQueue()
     stop = threading.Event()
@@ -141,6 +147,13 @@ def _failure(error: Exception, story: str) -> Failure:
     if isinstance(error, ReluplanError):
         return Failure(type(error).__name__, str(error), traceback.format_exc())
     return Failure(SolverError.__name__, f"{story}: {error!r}", traceback.format_exc())
+
+
+def _die_with_parent() -> None:
+    """Ask Linux to kill us when our parent is gone; a process that is paused cannot see that its pipe was closed."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
 
 
 def _claim_pipes() -> tuple[BinaryIO, BinaryIO]:

@@ -7,6 +7,7 @@ A stage of one's own is registered under a name, and a proof likewise in `relupl
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from reluplan.errors import InputError
 from reluplan.planning.settings import PlanSettings
@@ -40,6 +41,19 @@ def get_stage(name: str, settings: PlanSettings) -> Stage:
     if name in STAGES:
         return STAGES[name]()
     raise InputError(f"unknown stage '{name}'; choose from {', '.join(stage_names())}")
+
+
+@dataclass
+class Stages:
+    """The stages of one run, each made when it is first asked for; what they remember lasts as long as the run."""
+
+    settings: PlanSettings
+    _made: dict[str, Stage] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Stage:
+        if name not in self._made:
+            self._made[name] = get_stage(name, self.settings)
+        return self._made[name]
 
 
 def _proof(name: str, settings: PlanSettings) -> Proof:

@@ -19,7 +19,8 @@ class BoundsStage:
     uses_workers = False
 
     def applies(self, work: Work) -> bool:
-        return True
+        """There is more to do where LPs were left out for lack of time."""
+        return work.all_plans is None or work.bounds_were_slow
 
     def run(self, work: Work, deadline: float) -> None:
         """Forward bounds, intersected with those of an earlier turn."""

@@ -9,7 +9,7 @@ from reluplan.tightening.propagation import nothing_left
 
 
 class ProofStage:
-    """Gives a proof its state, and takes over the boxes that it leaves."""
+    """Gives a proof its state, and takes over the boxes and cuts that it leaves."""
 
     uses_workers = True
 
@@ -25,7 +25,7 @@ class ProofStage:
     def run(self, work: Work, deadline: float) -> None:
         """The proof, for as long as it gets."""
         state = ProofState(
-            work.problem, work.incumbent, work.boxes, work.pool, work.clock, work.options.seed, work.log.tell
+            work.problem, work.incumbent, work.boxes, work.pool, work.clock, work.options.seed, work.log.tell, work.cuts
         )
         try:
             self._proof.improve(state, deadline)
@@ -34,4 +34,5 @@ class ProofStage:
         except InfeasibleError as error:
             raise nothing_left(work.problem, state.boxes, error) from None
         finally:
+            work.cuts = state.cuts
             work.take_boxes(state.boxes)

@@ -4,31 +4,41 @@ from __future__ import annotations
 
 from reluplan.errors import ReluplanError
 from reluplan.planning.work import Work
-from reluplan.search import search_plans
+from reluplan.search.plan_search import PlanSearch
 
 
 class SearchStage:
-    """`search`, beginning with the best plan so far; it needs no boxes, and samples within them if there are any."""
+    """`search`, with the best plan so far; it needs no boxes, and samples within them if there are any.
+
+    Its first turn ends when all has been tried once; each further one goes on where the last ended, to its deadline.
+    """
 
     name = "search"
-    summary = "plans by local search, gradients and dynamic programming; no proof"
+    summary = "plans by local search, gradients, populations and dynamic programming; no proof"
     uses_workers = False
 
+    def __init__(self) -> None:
+        self._search: PlanSearch | None = None
+
     def applies(self, work: Work) -> bool:
-        return True
+        return self._search is None or not self._search.exhausted
 
     def run(self, work: Work, deadline: float) -> None:
         """What goes wrong here costs plans, never the run."""
         try:
-            search_plans(
-                work.problem,
-                work.all_plans,
-                deadline,
-                work.incumbent.offer_plan,
-                work.options.seed,
-                work.warm_start,
-                work.log.tell,
-                settings=work.settings.search,
-            )
+            if self._search is None:
+                self._search = _first_search(work)
+                self._search.run_until_settled(deadline)
+            else:
+                self._search.run(deadline, work.all_plans, work.incumbent.plan)
         except ReluplanError as error:
             work.log.note(f"the search for plans stopped: {error}")
+
+
+def _first_search(work: Work) -> PlanSearch:
+    """One that begins with the plan that there is."""
+    search = PlanSearch(work.problem, work.incumbent.offer_plan, work.options.seed, work.log.tell, work.settings.search)
+    search.receive(work.all_plans, None)
+    if work.warm_start is not None:
+        search.improve(work.warm_start)
+    return search

@@ -1,0 +1,233 @@
+"""Stages that take turns while there is a gap, each rated by what it gained per second.
+
+A turn is a slice of time, which grows while it is used up; a stage goes on where its last turn ended, with the plans,
+bounds and boxes that the others have found since. One that had nothing more to do before its turn was over rests until
+there is a better plan or smaller boxes. The MILP over the whole horizon runs beside the other stages if there is a
+thread for it, and takes turns with them if there is none; a stage that gains more, and needs all threads, has them
+alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from reluplan import clock
+from reluplan.errors import NoBetterPlanError, OutOfTimeError, SolverError
+from reluplan.planning.log import Share
+from reluplan.planning.rating import Rating, Standing
+from reluplan.planning.settings import PortfolioSettings
+from reluplan.planning.stages import Stages
+from reluplan.planning.stages.milp import BackgroundMilp, MilpStage
+from reluplan.planning.stages.search import SearchStage
+from reluplan.planning.stages.stage import Stage
+from reluplan.planning.work import Work
+
+USED_UP = 0.5
+"""A turn that took less than this share of its time had nothing more to do."""
+
+
+@dataclass(eq=False)
+class Arm:
+    """A stage with its rating. seconds: of its next turn. rests_at: what was known when it had nothing more to do."""
+
+    stage: Stage
+    rating: Rating
+    seconds: float
+    rests_at: object = None
+
+
+class MilpTurns:
+    """The MILP as a stage that takes turns with others, where there is one thread for all of them."""
+
+    name = MilpStage.name
+    summary = MilpStage.summary
+    uses_workers = False
+
+    def __init__(self, milp: BackgroundMilp) -> None:
+        self._milp = milp
+
+    def applies(self, work: Work) -> bool:
+        return self._milp.applies
+
+    def run(self, work: Work, deadline: float) -> None:
+        """On from where it stopped, until the deadline."""
+        self._milp.resume(anew=True)
+        try:
+            self._milp.look(deadline)
+        finally:
+            self._milp.pause()
+
+
+class Portfolio:
+    """The stages of these names, in turns."""
+
+    def __init__(self, work: Work, stages: Stages, names: Sequence[str]) -> None:
+        threads = work.options.thread_count
+        has_milp = MilpStage.name in names
+        self._work = work
+        self._milp = BackgroundMilp(work, max(1, threads - 1))
+        self._beside = self._rating() if has_milp and threads > 1 and not clock.is_counted() else None
+        self._watched_at = clock.now()
+        self._arms = [self._arm(stages[name]) for name in names if name != MilpStage.name]
+        if has_milp and self._beside is None:
+            self._arms.insert(1, self._arm(MilpStage() if clock.is_counted() else MilpTurns(self._milp)))
+
+    @property
+    def _settings(self) -> PortfolioSettings:
+        return self._work.settings.portfolio
+
+    def _arm(self, stage: Stage) -> Arm:
+        limit, settings = self._work.clock.time_limit, self._settings
+        is_endless = math.isinf(limit)
+        seconds = settings.first_turn if is_endless else max(settings.shortest_turn, settings.first_share * limit)
+        return Arm(stage, self._rating(), seconds)
+
+    def _rating(self) -> Rating:
+        limit, settings = self._work.clock.time_limit, self._settings
+        return Rating(settings, settings.vain_seconds if math.isinf(limit) else settings.vain_share * limit)
+
+    def run(self) -> None:
+        """Until the bound meets the plan, the time is over, or nobody has anything more to do."""
+        try:
+            while not self._is_over:
+                arm = self._next()
+                self._share_threads(arm)
+                if arm is not None:
+                    self._turn(arm)
+                elif self._milp.is_running:
+                    self._watch(clock.now() + self._settings.longest_unwatched)
+                else:
+                    return
+        except KeyboardInterrupt:
+            self._watch()
+            raise
+        finally:
+            self._milp.end()
+            self._work.log.shares = tuple(self._shares())
+
+    @property
+    def _is_over(self) -> bool:
+        work = self._work
+        return work.incumbent.is_proven or work.is_finished or work.clock.remaining <= 0.0
+
+    def _next(self) -> Arm | None:
+        """The stage whose account would be the smallest after its turn, of those that have something to do."""
+        able = self._able()
+        if self._is_search_vain and all(arm.stage.name == SearchStage.name for arm in able):
+            return None
+        best = self._best_per_second()
+        accounts = [arm.rating.account + self._seconds(arm) / arm.rating.weight(best) for arm in able]
+        return able[int(np.argmin(accounts))] if able else None
+
+    def _able(self) -> list[Arm]:
+        """Stages that have something to do."""
+        known = self._known()
+        return [arm for arm in self._arms if arm.rests_at != known and arm.stage.applies(self._work)]
+
+    @property
+    def _is_search_vain(self) -> bool:
+        """Whether a search by itself, which has no end, is no use: the MILP was solved to the end, or there is no limit
+        and nobody to prove anything."""
+        is_endless = math.isinf(self._work.clock.time_limit) and not self._milp.applies
+        return is_endless or self._milp.is_solved
+
+    def _known(self) -> object:
+        """What may wake a stage that rests: another plan, or fewer unstable units."""
+        work = self._work
+        return id(work.incumbent.plan), None if work.all_plans is None else int(work.boxes.unstable.sum())
+
+    def _turn(self, arm: Arm) -> None:
+        """One turn of a stage, and what follows from it."""
+        work, rating = self._work, arm.rating
+        known, before, began, seconds = self._known(), self._standing(), clock.now(), self._seconds(arm)
+        with work.log.stage(arm.stage.name):
+            self._guarded(arm.stage.name, lambda: arm.stage.run(work, began + seconds))
+        spent = max(clock.now() - began, 1e-6)
+        gain = self._standing().gain_since(before)
+        rating.record(spent, gain)
+        rating.account += spent / rating.weight(self._best_per_second())
+        if spent >= USED_UP * seconds:
+            arm.seconds = self._settings.growth * seconds
+        elif gain == 0.0 and self._known() == known:
+            arm.rests_at = known
+        self._tell(arm.stage.name, gain, spent)
+        self._watch()
+
+    def _seconds(self, arm: Arm) -> float:
+        """How long the next turn of a stage may be."""
+        settings, remaining = self._settings, self._work.clock.remaining
+        longest = settings.longest_share * remaining
+        if self._milp.is_running:
+            longest = min(longest, settings.longest_unwatched)
+        return min(max(min(arm.seconds, longest), settings.shortest_turn), remaining)
+
+    def _best_per_second(self) -> float:
+        """Of all stages that have something to do, and of the MILP beside them."""
+        ratings = [arm.rating for arm in self._able()] + ([] if self._beside is None else [self._beside])
+        return max((rating.per_second for rating in ratings), default=0.0)
+
+    def _share_threads(self, arm: Arm | None) -> None:
+        """Let the MILP run beside the stage that is next, unless that needs all threads and gains more per second.
+
+        It is not begun anew while others gain more: they will leave it smaller boxes still.
+        """
+        if self._beside is None:
+            return
+        if arm is not None and arm.stage.uses_workers and arm.rating.per_second > self._beside.per_second:
+            self._milp.pause()
+            return
+        is_best = self._beside.per_second >= self._best_per_second()
+        if not self._milp.is_running or (self._milp.is_outdated and is_best):
+            with self._work.log.stage(MilpStage.name, goes_on=not self._milp.is_outdated):
+                self._guarded(MilpStage.name, lambda: self._milp.resume(anew=is_best))
+            self._watched_at = clock.now()
+
+    def _watch(self, until: float = 0.0) -> None:
+        """Take over what the MILP beside us has found, waiting for its end until a moment (of clock.now)."""
+        if self._beside is None or not self._milp.is_running:
+            return
+        log, before = self._work.log, self._standing()
+        with log.stage(MilpStage.name, goes_on=True):
+            log.count(MilpStage.name, clock.now() - self._watched_at)
+            self._guarded(MilpStage.name, lambda: self._milp.look(until))
+            spent = clock.now() - self._watched_at
+            self._watched_at += spent
+            gain = self._standing().gain_since(before)
+            self._beside.record(spent, gain)
+            self._tell(MilpStage.name, gain, spent)
+
+    def _guarded(self, name: str, action: Callable[[], None]) -> None:
+        """A stage that fails or finds no time leaves it to the others."""
+        work = self._work
+        try:
+            action()
+        except NoBetterPlanError:
+            work.finish(name)
+        except OutOfTimeError as error:
+            work.log.tell(str(error))
+        except SolverError as error:
+            work.log.note(f"{name} was ended, and the others went on: {error}")
+            self._arms = [arm for arm in self._arms if arm.stage.name != name]
+            if name == MilpStage.name:
+                self._milp.give_up()
+
+    def _standing(self) -> Standing:
+        incumbent = self._work.incumbent
+        return Standing(
+            incumbent.reward, incumbent.bound, incumbent.gap_target * max(1.0, abs(incumbent.reward or 0.0))
+        )
+
+    def _tell(self, name: str, gain: float, seconds: float) -> None:
+        if gain > 0.0:
+            self._work.log.tell(f"{name} closed {-math.expm1(-gain):.2%} of the gap in {seconds:.1f} s")
+
+    def _shares(self) -> list[Share]:
+        """Who got which share of the time, and what came of it."""
+        ratings = [(arm.stage.name, arm.rating) for arm in self._arms]
+        if self._beside is not None:
+            ratings.append((MilpStage.name, self._beside))
+        return [Share(name, r.turns, round(r.seconds, 3), round(r.halvings, 4)) for name, r in ratings if r.turns]

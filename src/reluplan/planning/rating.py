@@ -1,0 +1,85 @@
+"""What stages gain per second, and the shares of the time that follow from it.
+
+A turn of a stage gains ln(gap before / gap after), the gap being bound − reward and at least the target: halving it
+counts alike whether much or little is left. A first plan, and a first bound, gain 1 each.
+
+The time is shared by stride scheduling (Waldspurger and Weihl 1995): each stage has a weight, its account grows by
+seconds / weight, and the one is next whose account would be the smallest after its turn. So stages that always have
+something to do get time in proportion to their weights, and what was gained lately decides about the weights.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from reluplan.planning.settings import PortfolioSettings
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The incumbent's reward and bound at some moment; target: a gap that is small enough."""
+
+    reward: float | None
+    bound: float
+    target: float
+
+    def gain_since(self, before: Standing) -> float:
+        """What was gained since an earlier moment; never negative."""
+        gain = float(before.reward is None and self.reward is not None)
+        gain += float(math.isinf(before.bound) and math.isfinite(self.bound))
+        if before._gap is not None and self._gap is not None:
+            gain += max(0.0, math.log(before._gap / self._gap))
+        return gain
+
+    @property
+    def _gap(self) -> float | None:
+        """None while there is no plan or no bound."""
+        if self.reward is None or math.isinf(self.bound):
+            return None
+        return max(self.bound - self.reward, self.target, 1e-300)
+
+
+@dataclass
+class Rating:
+    """What a stage has gained, with earlier turns counting less and less.
+
+    patience: seconds in vain that halve its weight. vain: seconds since it last gained anything. account: of the stride
+    scheduling. seconds, turns, gained: of all turns.
+    """
+
+    settings: PortfolioSettings
+    patience: float
+    recent_gain: float = 0.0
+    recent_seconds: float = 0.0
+    vain: float = 0.0
+    account: float = 0.0
+    seconds: float = 0.0
+    turns: int = 0
+    gained: float = 0.0
+
+    @property
+    def per_second(self) -> float:
+        return self.recent_gain / max(self.recent_seconds, 1e-9) if self.turns else 0.0
+
+    @property
+    def halvings(self) -> float:
+        """How many times it has halved the gap."""
+        return self.gained / math.log(2.0)
+
+    def weight(self, best: float) -> float:
+        """Its share of what the best stage gains per second; what gains nothing waits longer each time."""
+        if not self.turns:
+            return self.settings.first_weight
+        share = self.per_second / best if best > 0.0 else 0.0
+        return max(share, self.settings.smallest_weight * math.exp2(-self.vain / self.patience), 1e-6)
+
+    def record(self, seconds: float, gain: float) -> None:
+        """A turn is over."""
+        memory = self.settings.memory
+        self.recent_gain = memory * self.recent_gain + gain
+        self.recent_seconds = memory * self.recent_seconds + seconds
+        self.vain = 0.0 if gain > 0.0 else self.vain + seconds
+        self.seconds += seconds
+        self.gained += gain
+        self.turns += 1
