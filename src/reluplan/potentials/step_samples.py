@@ -130,4 +130,5 @@ class StepSamples:
         """Also within the bounds of units, which may be smaller than what the box of the inputs allows."""
         bounds = self.domain.bounds
         inside = ((steps.units >= bounds.unit_lower[0]) & (steps.units <= bounds.unit_upper[0])).all(axis=1)
-        return inside & steps.end_within(bounds.state_lower[1], bounds.state_upper[1]) & steps.satisfy()
+        ends = steps.end_within(bounds.state_lower[1], bounds.state_upper[1])
+        return np.asarray(inside & ends & steps.satisfy())
