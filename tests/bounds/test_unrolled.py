@@ -20,7 +20,7 @@ from reluplan.bounds.unrolled.rounding import rounding_lines
 from reluplan.bounds.unrolled.windows import WindowSettings, refined_functions, window_bounds
 from reluplan.clock import WorkClock
 from reluplan.errors import InfeasibleError
-from reluplan.network.relu_network import ReluNetwork
+from reluplan.network.relu_network import Layer, ReluNetwork
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
 from reluplan.problem.rollout import Trajectory, rollout, state_vectors, step_vectors
@@ -209,3 +209,27 @@ def test_windows_of_problems_with_rows_and_auxiliaries(seed: int) -> None:
         return
     assert have_lines(after) == have_lines(before)
     assert (after.unit_lower >= before.unit_lower - 1e-9).all()
+
+
+def test_numbers_beyond_floating_point_leave_boxes_as_they_were() -> None:
+    """A gain of 1e21 a step overflows within thirty steps, beside a rotation for which windows pay."""
+    gain, count = 1e7, 5
+    rng = np.random.default_rng(0)
+    first, second, output = np.zeros((4, count)), np.zeros((4, count + 4)), np.zeros((3, count + 8))
+    first[:, [2, 4]] = rng.choice([-gain, gain], (4, 2))
+    second[:, count:] = rng.choice([-gain, gain], (4, 4))
+    output[2, count + 4 :] = rng.choice([-gain, gain], 4)
+    output[:2, :2] = 0.95 * np.array([[np.cos(0.78), -np.sin(0.78)], [np.sin(0.78), np.cos(0.78)]])
+    output[0, 3] = 0.3
+    layers = Layer(first, np.zeros(4)), Layer(second, np.zeros(4))
+    network = ReluNetwork(count, layers, Layer(output, np.zeros(3)))
+    states = tuple(Variable(name, "continuous", -size, size) for name, size in (("x", 50.0), ("y", 50.0), ("z", 1.0)))
+    actions = tuple(Variable(name, "continuous", -1.0, 1.0) for name in "ab")
+    problem = Problem(
+        "overflow", 30, states, actions, (), np.zeros(3), np.zeros(3), network, PiecewiseLinear.variable(0, 8)
+    )
+    bounds = forward_bounds(problem)
+    assert not any(np.isnan(array).any() for array in bounds.arrays().values())
+    still = rollout(problem, np.zeros(3), np.zeros((30, 2)))
+    assert (still.states >= bounds.state_lower - 1e-9).all()
+    assert (still.states <= bounds.state_upper + 1e-9).all()

@@ -24,13 +24,14 @@ from reluplan.encoding.extract import extract
 from reluplan.encoding.hinges import add_hinges, features
 from reluplan.encoding.unroll import unroll
 from reluplan.errors import InfeasibleError
-from reluplan.network.relu_network import ReluNetwork
+from reluplan.network.relu_network import Layer, ReluNetwork
 from reluplan.optimisation.model import Index, ModelBuilder
 from reluplan.optimisation.solvers.base import SolveOptions
 from reluplan.optimisation.solvers.highs import HighsSolver
 from reluplan.optimisation.workers.pool import WorkerPool
 from reluplan.planning.run import Run
 from reluplan.problem.check import check
+from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
 from reluplan.problem.rollout import Trajectory, simulate
@@ -40,7 +41,7 @@ from reluplan.proofs.lagrangian.multipliers import plan_multipliers
 from reluplan.proofs.lagrangian.partition import partition, steady_steps
 from reluplan.proofs.lagrangian.proof import LagrangianProof
 from reluplan.proofs.lagrangian.samples import plan_window, plan_windows
-from reluplan.proofs.lagrangian.settings import WindowBudget
+from reluplan.proofs.lagrangian.settings import LagrangianSettings, PartitionSettings, WindowBudget
 from reluplan.proofs.lagrangian.steady_state import steady_multipliers
 from reluplan.proofs.lagrangian.subproblem import window_subproblem, window_subproblems
 from reluplan.proofs.proof_state import ProofState
@@ -322,3 +323,39 @@ def test_a_steady_plan_is_proven_for_any_horizon(pool: WorkerPool) -> None:
         assert run.incumbent.plan is not None
         assert run.incumbent.plan.total_reward == -10.0
         assert run.incumbent.is_proven
+
+
+def hinged_problem() -> Problem:
+    """Two steps that end where they began: to the left and back earns 0.1, to the right and back half of that. Many
+    units that may switch make a window of each step."""
+    count = 100
+    hidden = Layer(np.column_stack([np.zeros(count), np.ones(count)]), np.linspace(-0.5, 0.5, count))
+    output = np.zeros((1, 2 + count))
+    output[0, :2] = 1.0
+    s, a, _ = (PiecewiseLinear.variable(i, 3) for i in range(3))
+    right = PiecewiseLinear.maximum([s, s * 0.0])
+    reward = PiecewiseLinear.absolute(s) - PiecewiseLinear.absolute(a) * 0.45 - a * 4.0 - right * 0.05
+    return Problem(
+        "hinge", 2, (Variable("s", "continuous", -1.0, 1.0),), (Variable("a", "continuous", -1.0, 1.0),), (),
+        np.zeros(1), np.zeros(1), ReluNetwork(2, (hidden,), Layer(output, np.zeros(1))), reward,
+        goal=(Constraint(s, True, "s = 0"),),
+    )  # fmt: skip
+
+
+def test_a_better_plan_between_two_turns_moves_no_hinge_of_what_is_proven(pool: WorkerPool) -> None:
+    """Window bounds of the first turn mean its hinges; with those of the second plan the optimum was cut off."""
+    problem = hinged_problem()
+    poor, better, best = (
+        simulate(problem, np.zeros(1), np.array([[a], [-a]], dtype=np.float64)) for a in (0.1, 1.0, -1.0)
+    )
+    settings = LagrangianSettings(partition=PartitionSettings(most_doublings=0))
+    run = Run(problem, Clock(AMPLE), 1e-4)
+    proof = LagrangianProof(settings)
+    bounds: BetterPlanBounds = reachable_bounds(problem)
+    for plan in (poor, better):
+        assert run.incumbent.offer_plan(plan, "test")
+        state = proof_state(run, bounds, pool)
+        proof.improve(state, time.monotonic() + 10.0)
+        bounds = state.boxes
+    assert run.incumbent.bound >= best.total_reward - 1e-9
+    assert (best.states >= bounds.state_lower - 1e-9).all()

@@ -66,7 +66,8 @@ def window_bounds(
     for t in range(problem.horizon):
         if clock.now() > deadline:
             break
-        pull.refine_step(t, deadline)
+        with np.errstate(over="ignore", invalid="ignore"):
+            pull.refine_step(t, deadline)
         if t + 1 == trial:
             trial *= 2
             if not _is_worthwhile(bounds, pull.arrays, t + 1, settings):
@@ -228,6 +229,7 @@ class WindowPull:
             error = error + _sum_rounding(coefficients, lower, upper) + 4.0 * ROUNDOFF * np.abs(offset)
             states = coefficients[:, layout.states]
             value = offset + _largest(states, a["state_lower"][step], a["state_upper"][step]) + error
+            value = np.where(np.isnan(value), np.inf, value)  # numbers too large to be added prove nothing
             if step == t:
                 first = value
             gained = best[rows] - value > self._settings.improvement * np.abs(first[rows])

@@ -41,8 +41,11 @@ class CrownProof:
     def improve(self, state: ProofState, deadline: float) -> None:
         """Smaller boxes first, then the best bound over windows, and then what its optimisation gains, until it is
         stuck."""
-        if not self._can_begin(state.problem, deadline):
-            return
+        if self._can_begin(state.problem, deadline):
+            with np.errstate(over="ignore", invalid="ignore"):  # such a bound is none, and is not offered
+                self._improve(state, deadline)
+
+    def _improve(self, state: ProofState, deadline: float) -> None:
         relaxation = self._relax(state, deadline)
         if relaxation is None or clock.now() > deadline:
             return

@@ -5,6 +5,8 @@ from __future__ import annotations
 import heapq
 import math
 
+import numpy as np
+
 from reluplan import clock
 from reluplan.bounds.boxes import BetterPlanBounds
 from reluplan.bounds.unrolled.plan_network import PlanBoxes, PlanNetworks, have_lines
@@ -45,6 +47,10 @@ class SplittingProof:
         if state.problem is not self._problem:
             self._problem, self._networks = state.problem, PlanNetworks(state.problem)
             self._cells, self._closed = [whole(state.boxes)], -math.inf
+        with np.errstate(over="ignore", invalid="ignore"):  # such a bound is none, and is not offered
+            self._split(state, deadline)
+
+    def _split(self, state: ProofState, deadline: float) -> None:
         offered, idle = self._bound, 0
         while self._cells and len(self._cells) < self._settings.most_cells and clock.now() <= deadline:
             if idle > self._settings.patience or not self._split_worst(state, deadline):

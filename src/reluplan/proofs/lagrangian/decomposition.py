@@ -196,6 +196,18 @@ class Decomposition:
             multipliers, _ = self._master(centre, radius, total + self.settings.level * (known - total))
         return multipliers, total
 
+    def cuts_by_span(self) -> dict[Span, WindowSet]:
+        """The cuts of each subproblem."""
+        return {subproblem.span: cut for subproblem, cut in zip(self.subproblems, self.cuts, strict=True)}
+
+    def proves(self, evaluation: DualEvaluation) -> bool:
+        """Whether its windows were bounded with the hinges of these subproblems: others mean something else."""
+        known = [self.known.get(self._key(i, evaluation.multipliers)) for i in range(len(self.subproblems))]
+        return all(
+            window is not None and window.bound <= found.bound
+            for window, found in zip(known, evaluation.windows, strict=True)
+        )
+
     def _key(self, i: int, multipliers: Array) -> Key:
         subproblem = self.subproblems[i]
         start = np.concatenate([multipliers[i], subproblem.start_hinges])

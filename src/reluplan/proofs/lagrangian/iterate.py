@@ -19,7 +19,7 @@ from reluplan.proofs.lagrangian.multipliers import plan_multipliers
 from reluplan.proofs.lagrangian.partition import partition, steady_steps
 from reluplan.proofs.lagrangian.samples import plan_windows
 from reluplan.proofs.lagrangian.settings import LagrangianSettings, WindowBudget
-from reluplan.proofs.lagrangian.subproblem import WindowSubproblem, window_subproblems
+from reluplan.proofs.lagrangian.subproblem import WindowSubproblem, window_subproblem, window_subproblems
 from reluplan.proofs.proof_state import ProofState
 
 Array = NDArray[np.float64]
@@ -128,11 +128,22 @@ class DualAscent:
             subproblems, self.plan, self.state.pool, rng, free_ends, self.window_bounds, until, self.settings.bundle
         )
 
+    def in_boxes_of_now(self, before: Decomposition) -> Decomposition:
+        """The same windows with the same hinges, so that what is proven of them stays valid, wherever the plan is."""
+        state = self.state
+        after = self.decomposition(
+            tuple(
+                window_subproblem(state.problem, state.boxes, old.span, (old.start_hinges, old.end_hinges))
+                for old in before.subproblems
+            )
+        )
+        after.inherit(before.cuts_by_span())
+        return after
+
     def cut_anew(self, before: Decomposition, spans: Sequence[Span]) -> Decomposition:
         """Other windows or other boxes; windows that stay keep the cuts that are still inside."""
-        cuts = {subproblem.span: cut for subproblem, cut in zip(before.subproblems, before.cuts, strict=True)}
         after = self.decompose(spans)
-        after.inherit(cuts)
+        after.inherit(before.cuts_by_span())
         return after
 
     def evaluate(

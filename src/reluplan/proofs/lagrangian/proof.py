@@ -98,7 +98,7 @@ def _first(ascent: DualAscent) -> Iterate:
 
 def _resumed(ascent: DualAscent, iterate: Iterate) -> Iterate:
     """Where the last call ended, in the boxes of now; with a better plan it is no longer stuck."""
-    decomposition = ascent.cut_anew(iterate.decomposition, iterate.spans)
+    decomposition = ascent.in_boxes_of_now(iterate.decomposition)
     return replace(iterate, decomposition=decomposition, setbacks=0)
 
 

@@ -36,7 +36,7 @@ def _tighten(ascent: DualAscent, iterate: Iterate) -> None:
     """A plan better than ours earns at least D_i − (total − reward) / γ^t in each window of span i, t its first step:
     the others reach at most their D. With the smallest of these cutoffs, the last window's, LPs tighten the boxes."""
     evaluation, state = iterate.evaluation, ascent.state
-    if not math.isfinite(evaluation.total):
+    if not math.isfinite(evaluation.total) or not iterate.decomposition.proves(evaluation):
         return
     slack = evaluation.total - ascent.reward
     tasks, asked = [], []
