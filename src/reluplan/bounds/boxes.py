@@ -58,6 +58,13 @@ class HorizonBounds:
         unstable: NDArray[np.bool_] = (self.unit_lower < 0.0) & (self.unit_upper > 0.0)
         return unstable
 
+    @property
+    def relaxation_gaps(self) -> Array:
+        """How far the chord above each unit is from the unit, at most: −l u / (u − l), shape (H, relu_count)."""
+        low, high = np.minimum(self.unit_lower, 0.0), np.maximum(self.unit_upper, 0.0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(np.nan_to_num(-low * high / (high - low), nan=0.0, posinf=np.inf))
+
     def arrays(self) -> dict[str, Array]:
         """Every field by its name."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

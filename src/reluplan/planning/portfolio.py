@@ -138,7 +138,7 @@ class Portfolio:
     def _known(self) -> object:
         """What may wake a stage that rests: another plan, or fewer unstable units."""
         work = self._work
-        return id(work.incumbent.plan), None if work.all_plans is None else int(work.boxes.unstable.sum())
+        return work.incumbent.reward, None if work.all_plans is None else int(work.boxes.unstable.sum())
 
     def _turn(self, arm: Arm) -> None:
         """One turn of a stage, and what follows from it."""
@@ -147,14 +147,15 @@ class Portfolio:
         with work.log.stage(arm.stage.name):
             self._guarded(arm.stage.name, lambda: arm.stage.run(work, began + seconds))
         spent = max(clock.now() - began, 1e-6)
-        gain = self._standing().gain_since(before)
+        after = self._standing()
+        gain = after.gain_since(before, self._settings.box_weight)
         rating.record(spent, gain)
         rating.account += spent / rating.weight(self._best_per_second())
         if spent >= USED_UP * seconds:
             arm.seconds = self._settings.growth * seconds
         elif gain == 0.0 and self._known() == known:
             arm.rests_at = known
-        self._tell(arm.stage.name, gain, spent)
+        self._tell(arm.stage.name, after.gap_gain_since(before), spent)
         self._watch()
 
     def _seconds(self, arm: Arm) -> float:
@@ -217,9 +218,9 @@ class Portfolio:
 
     def _standing(self) -> Standing:
         incumbent = self._work.incumbent
-        return Standing(
-            incumbent.reward, incumbent.bound, incumbent.gap_target * max(1.0, abs(incumbent.reward or 0.0))
-        )
+        target = incumbent.gap_target * max(1.0, abs(incumbent.reward or 0.0))
+        looseness = 0.0 if self._work.all_plans is None else self._work.looseness
+        return Standing(incumbent.reward, incumbent.bound, target, looseness)
 
     def _tell(self, name: str, gain: float, seconds: float) -> None:
         if gain > 0.0:

@@ -1,7 +1,8 @@
 """What stages gain per second, and the shares of the time that follow from it.
 
 A turn of a stage gains ln(gap before / gap after), the gap being bound − reward and at least the target: halving it
-counts alike whether much or little is left. A first plan, and a first bound, gain 1 each.
+counts alike whether much or little is left. A first plan, and a first bound, gain 1 each. Smaller boxes gain a share of
+ln(looseness before / after), since all others are better with them.
 
 The time is shared by stride scheduling (Waldspurger and Weihl 1995): each stage has a weight, its account grows by
 seconds / weight, and the one is next whose account would be the smallest after its turn. So stages that always have
@@ -18,14 +19,22 @@ from reluplan.planning.settings import PortfolioSettings
 
 @dataclass(frozen=True)
 class Standing:
-    """The incumbent's reward and bound at some moment; target: a gap that is small enough."""
+    """The incumbent's reward and bound at some moment; target: a gap that is small enough. looseness: of the boxes."""
 
     reward: float | None
     bound: float
     target: float
+    looseness: float = 0.0
 
-    def gain_since(self, before: Standing) -> float:
-        """What was gained since an earlier moment; never negative."""
+    def gain_since(self, before: Standing, box_weight: float = 0.0) -> float:
+        """What was gained since an earlier moment; never negative. box_weight: what smaller boxes count."""
+        gain = self.gap_gain_since(before)
+        if 0.0 < self.looseness < before.looseness:
+            gain += box_weight * math.log(before.looseness / self.looseness)
+        return gain
+
+    def gap_gain_since(self, before: Standing) -> float:
+        """The same without boxes."""
         gain = float(before.reward is None and self.reward is not None)
         gain += float(math.isinf(before.bound) and math.isfinite(self.bound))
         if before._gap is not None and self._gap is not None:

@@ -36,7 +36,18 @@ class Step:
 
 Schedule = tuple[Step, ...]
 
-IN_TURNS = "search", "single-steps", "grid", "lagrangian", "crown", "tightening", "crown-cells", "bounds", "milp"
+IN_TURNS = (
+    "search",
+    "single-steps",
+    "relaxation",
+    "grid",
+    "lagrangian",
+    "crown",
+    "tightening",
+    "crown-cells",
+    "bounds",
+    "milp",
+)
 """What takes turns in `auto`, in the order of the first ones."""
 
 AUTO: Schedule = (
@@ -45,6 +56,7 @@ AUTO: Schedule = (
     Step("bounds", 0.15),
     Step("propagation", 0.02, 10.0),
     Step("interval"),
+    Step("relaxation", 0.06),
     *(Step(name, when=Condition.IN_TURNS) for name in IN_TURNS),
 )
 """The default: a plan within seconds, then all stages in turns until a bound meets it."""

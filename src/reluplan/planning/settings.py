@@ -18,7 +18,7 @@ class MilpSettings:
     cuts: ideal cuts of units are separated in models with at most `few_integers` integers, within `cuts_share` of the
     time that is left. repair_seconds: a solution that breaks constraints when it is rolled out is repaired for at least
     this long, even if the time is up. worth_a_restart: a MILP beside other stages is solved anew once smaller boxes
-    leave it less than this share of the unstable units, or cuts less than this share of its gap.
+    are less loose by this share (`Work.looseness`), or cuts leave less than this share of its gap.
     """
 
     few_integers: int = 1_000
@@ -37,7 +37,7 @@ class PortfolioSettings:
     MILP runs beside it no more than longest_unwatched seconds. first_weight: of a stage before its first turn, when the
     best has weight one. smallest_weight: of one that has gained nothing; halved each time that it has spent vain_share
     of the time limit in vain, or vain_seconds if there is no limit. memory: how much each turn counts when the next one
-    is over.
+    is over. box_weight: what smaller boxes count, compared with a smaller gap.
     """
 
     first_share: float = 0.02
@@ -51,6 +51,7 @@ class PortfolioSettings:
     vain_share: float = 0.1
     vain_seconds: float = 30.0
     memory: float = 0.7
+    box_weight: float = 0.3
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from types import TracebackType
 
+import numpy as np
+from numpy.typing import NDArray
+
 from reluplan.bounds.boxes import AllPlanBounds, BetterPlanBounds, ForwardBounds, intersected
 from reluplan.bounds.span import Span
 from reluplan.clock import Clock
@@ -17,6 +20,8 @@ from reluplan.planning.run import Run
 from reluplan.planning.settings import PlanSettings
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
+
+Array = NDArray[np.float64]
 
 
 class Work:
@@ -36,6 +41,7 @@ class Work:
         self.bounds_were_slow = False
         self.is_finished = False
         self.cuts: tuple[WindowCut, ...] = ()
+        self._first_gaps: Array | None = None
         self._better_plans: BetterPlanBounds | None = None
         self._pool: WorkerPool | None = None
 
@@ -75,6 +81,17 @@ class Work:
         if self.incumbent.plan is None or self._better_plans is None:
             return self.all_plans
         return self._better_plans
+
+    @property
+    def looseness(self) -> float:
+        """What makes a model over the boxes hard: unstable units, each counted by how far the chord above it is from it
+        (`relaxation_gaps`), compared with the first time that it was asked."""
+        gaps = self.boxes.relaxation_gaps
+        if self._first_gaps is None:
+            self._first_gaps = gaps
+        with np.errstate(invalid="ignore", divide="ignore"):
+            shares = np.where(gaps > 0.0, gaps / self._first_gaps, 0.0)
+        return float(np.nan_to_num(shares, nan=1.0, posinf=1.0).sum())
 
     def take_boxes(self, boxes: BetterPlanBounds) -> None:
         """Smaller ones, for all plans or for better ones, as they claim; what is known of better plans stays known.

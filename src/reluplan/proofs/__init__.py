@@ -16,6 +16,7 @@ from reluplan.registry import Registry
 PROOFS: Registry[Callable[[], Proof]] = Registry("proof", "reluplan.proofs")
 PROOFS.register("interval", "reluplan.proofs.interval:IntervalProof")
 PROOFS.register("single-steps", "reluplan.proofs.single_steps:SingleStepProof")
+PROOFS.register("relaxation", "reluplan.proofs.lagrangian.relaxation:RelaxationProof")
 PROOFS.register("crown", "reluplan.proofs.crown.proof:CrownProof")
 PROOFS.register("crown-cells", "reluplan.proofs.crown.splitting:SplittingProof")
 PROOFS.register("grid", "reluplan.proofs.grid.proof:GridProof")

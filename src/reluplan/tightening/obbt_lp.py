@@ -63,8 +63,9 @@ def lp_boxes(
     problem = plan_model.problem
     states = tightener.columns(plan_model.states, bounds.state_lower, bounds.state_upper)
     actions = tightener.columns(plan_model.actions, bounds.action_lower, bounds.action_upper)
+    units_until = deadline if settings.units else -math.inf
     units = [
-        _units(tightener, problem.dynamics, step, bounds.unit_lower[t], bounds.unit_upper[t], deadline)
+        _units(tightener, problem.dynamics, step, bounds.unit_lower[t], bounds.unit_upper[t], units_until)
         for t, step in enumerate(plan_model.steps)
     ]
     discrete_actions = np.array([v.is_discrete for v in problem.actions], dtype=bool)

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 class LpTighteningSettings:
     """OBBT by LP.
 
-    worthwhile: a side of a box that the LP moves by less than this share of its width is left as it was.
+    worthwhile: a side of a box that the LP moves by less than this share of its width is left as it was. units: whether
+    units are asked about, which are many, beside states and actions.
     """
 
     worthwhile: float = 1e-3
+    units: bool = True
 
 
 @dataclass(frozen=True)

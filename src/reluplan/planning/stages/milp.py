@@ -149,9 +149,9 @@ class MilpStage:
 class BackgroundMilp:
     """The same MILP beside other stages, or in turns with them: it goes on where it stopped.
 
-    It is solved anew when the boxes have become so much smaller that the model of now has at most the share
-    `settings.milp.worth_a_restart` of the unstable units, or cuts have come up with which it begins at no more than
-    that share of its gap of now.
+    It is solved anew when the boxes have become so much smaller that the model of now is at most the share
+    `settings.milp.worth_a_restart` as loose, or cuts have come up with which it begins at no more than that share of
+    its gap of now.
     """
 
     def __init__(self, work: Work, threads: int) -> None:
@@ -159,7 +159,7 @@ class BackgroundMilp:
         self._threads = threads
         self._milp: WholeMilp | None = None
         self._solve: BackgroundSolve | None = None
-        self._unstable = math.inf
+        self._looseness = math.inf
         self.is_solved = False
         """Whether it has come to its end, so that nothing better than its solution is left."""
 
@@ -178,12 +178,12 @@ class BackgroundMilp:
         if self._work.all_plans is None:
             return False
         share = self._work.settings.milp.worth_a_restart
-        return int(self._work.boxes.unstable.sum()) < share * self._unstable or self._is_behind(share)
+        return self._work.looseness < share * self._looseness or self._is_behind(share)
 
     def _is_behind(self, share: float) -> bool:
         """Whether cuts that it does not have prove a gap of this share of its own."""
         milp, incumbent = self._milp, self._work.incumbent
-        if milp is None or incumbent.reward is None or milp.cuts is self._work.cuts:
+        if milp is None or incumbent.reward is None or milp.cuts is self._work.cuts or math.isinf(milp.bound):
             return False
         return incumbent.bound - incumbent.reward < share * (milp.bound - incumbent.reward)
 
@@ -220,11 +220,11 @@ class BackgroundMilp:
     def give_up(self) -> None:
         """Kill it, and do not begin it again."""
         self.end()
-        self._unstable = -1
+        self._looseness = -1.0
 
     def _begin(self) -> None:
         self.end()
-        self._unstable = int(self._work.boxes.unstable.sum())
+        self._looseness = self._work.looseness
         milp = WholeMilp.build(self._work)
         options = milp.options(math.inf, self._threads)
         self._milp = milp

@@ -81,6 +81,27 @@ class SteadyStateSettings:
 
 
 @dataclass(frozen=True)
+class Effort:
+    """LPs of windows of `length` steps, of units too or of states and actions alone."""
+
+    length: int
+    units: bool
+
+
+@dataclass(frozen=True)
+class RelaxationSettings:
+    """The proof by the LP relaxation of the whole horizon.
+
+    efforts: the next one is made when a round of the one before made boxes smaller, and units stable, by less than the
+    share `worthwhile`. forward_share: of the time of a turn that is left, for LPs of forward bounds.
+    """
+
+    efforts: tuple[Effort, ...] = (Effort(1, False), Effort(1, True), Effort(3, True))
+    worthwhile: float = 0.02
+    forward_share: float = 0.5
+
+
+@dataclass(frozen=True)
 class LagrangianSettings:
     """The proof by Lagrangian decomposition over time.
 
