@@ -51,11 +51,11 @@ def test_what_gains_nothing_waits_longer_each_time() -> None:
     assert rating.weight(1.0) == PortfolioSettings().first_weight
     weights = []
     for _ in range(6):
-        rating.record(1.0, 0.0)
+        rating.record(1.0, 0.0, 0.0)
         weights.append(rating.weight(1.0))
     assert weights == sorted(weights, reverse=True)
     assert weights[-1] < 0.2 * weights[0]
-    rating.record(1.0, 2.0)
+    rating.record(1.0, 2.0, 1.0)
     assert rating.weight(rating.per_second) == 1.0
 
 

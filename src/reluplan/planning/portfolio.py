@@ -148,14 +148,14 @@ class Portfolio:
             self._guarded(arm.stage.name, lambda: arm.stage.run(work, began + seconds))
         spent = max(clock.now() - began, 1e-6)
         after = self._standing()
-        gain = after.gain_since(before, self._settings.box_weight)
-        rating.record(spent, gain)
+        gain, gap_gain = after.gain_since(before, self._settings.box_weight), after.gap_gain_since(before)
+        rating.record(spent, gain, gap_gain)
         rating.account += spent / rating.weight(self._best_per_second())
         if spent >= USED_UP * seconds:
             arm.seconds = self._settings.growth * seconds
         elif gain == 0.0 and self._known() == known:
             arm.rests_at = known
-        self._tell(arm.stage.name, after.gap_gain_since(before), spent)
+        self._tell(arm.stage.name, gap_gain, spent)
         self._watch()
 
     def _seconds(self, arm: Arm) -> float:
@@ -178,7 +178,7 @@ class Portfolio:
         """
         if self._beside is None:
             return
-        if arm is not None and arm.stage.uses_workers and arm.rating.per_second > self._beside.per_second:
+        if arm is not None and arm.stage.uses_workers and arm.rating.gap_per_second > self._beside.gap_per_second:
             self._milp.pause()
             return
         is_best = self._beside.per_second >= self._best_per_second()
@@ -197,8 +197,8 @@ class Portfolio:
             self._guarded(MilpStage.name, lambda: self._milp.look(until))
             spent = clock.now() - self._watched_at
             self._watched_at += spent
-            gain = self._standing().gain_since(before)
-            self._beside.record(spent, gain)
+            gain = self._standing().gap_gain_since(before)
+            self._beside.record(spent, gain, gain)
             self._tell(MilpStage.name, gain, spent)
 
     def _guarded(self, name: str, action: Callable[[], None]) -> None:

@@ -60,6 +60,7 @@ class Rating:
     settings: PortfolioSettings
     patience: float
     recent_gain: float = 0.0
+    recent_gap_gain: float = 0.0
     recent_seconds: float = 0.0
     vain: float = 0.0
     account: float = 0.0
@@ -70,6 +71,11 @@ class Rating:
     @property
     def per_second(self) -> float:
         return self.recent_gain / max(self.recent_seconds, 1e-9) if self.turns else 0.0
+
+    @property
+    def gap_per_second(self) -> float:
+        """The same of the gap alone, without boxes."""
+        return self.recent_gap_gain / max(self.recent_seconds, 1e-9) if self.turns else 0.0
 
     @property
     def halvings(self) -> float:
@@ -83,12 +89,13 @@ class Rating:
         share = self.per_second / best if best > 0.0 else 0.0
         return max(share, self.settings.smallest_weight * math.exp2(-self.vain / self.patience), 1e-6)
 
-    def record(self, seconds: float, gain: float) -> None:
-        """A turn is over."""
+    def record(self, seconds: float, gain: float, gap_gain: float) -> None:
+        """A turn is over; gap_gain: what its gain is without boxes."""
         memory = self.settings.memory
+        self.recent_gap_gain = memory * self.recent_gap_gain + gap_gain
         self.recent_gain = memory * self.recent_gain + gain
         self.recent_seconds = memory * self.recent_seconds + seconds
         self.vain = 0.0 if gain > 0.0 else self.vain + seconds
         self.seconds += seconds
-        self.gained += gain
+        self.gained += gap_gain
         self.turns += 1

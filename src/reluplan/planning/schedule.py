@@ -56,6 +56,7 @@ AUTO: Schedule = (
     Step("bounds", 0.15),
     Step("propagation", 0.02, 10.0),
     Step("interval"),
+    Step("search", 0.04),
     Step("relaxation", 0.06),
     *(Step(name, when=Condition.IN_TURNS) for name in IN_TURNS),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +51,8 @@ class WholeMilp:
 
     Over boxes of better plans, or with cuts of these, the reward of the incumbent of then is part of every bound, and a
     model without solutions proves that no plan is better; over boxes of all plans, that there is none. left_out: that
-    reward, or −∞. cuts: that it was built with. bound: that it has come to.
+    reward, or −∞. cuts: that it was built with. begins_with: the reward of the plan that it was given, if any. bound:
+    that it has come to.
     """
 
     work: Work
@@ -59,7 +60,9 @@ class WholeMilp:
     left_out: float
     plan_model: PlanModel
     cuts: tuple[WindowCut, ...]
+    begins_with: float | None = None
     bound: float = math.inf
+    began: float = field(default_factory=clock.now)
 
     @classmethod
     def build(cls, work: Work) -> WholeMilp:
@@ -72,7 +75,7 @@ class WholeMilp:
             plan_model = _build(work, boxes, cuts)
         if work.clock.remaining <= 0.0:
             raise OutOfTimeError("the time limit ended before the solver could start")
-        return cls(work, boxes, left_out, plan_model, cuts)
+        return cls(work, boxes, left_out, plan_model, cuts, reward)
 
     def options(self, time_limit: float, threads: int) -> SolveOptions:
         """To solve it by, beginning from the best plan."""
@@ -150,8 +153,8 @@ class BackgroundMilp:
     """The same MILP beside other stages, or in turns with them: it goes on where it stopped.
 
     It is solved anew when the boxes have become so much smaller that the model of now is at most the share
-    `settings.milp.worth_a_restart` as loose, or cuts have come up with which it begins at no more than that share of
-    its gap of now.
+    `settings.milp.worth_a_restart` as loose, cuts have come up with which it begins at no more than that share of its
+    gap of now, or a plan that leaves no more than that share of the gap open.
     """
 
     def __init__(self, work: Work, threads: int) -> None:
@@ -178,7 +181,7 @@ class BackgroundMilp:
         if self._work.all_plans is None:
             return False
         share = self._work.settings.milp.worth_a_restart
-        return self._work.looseness < share * self._looseness or self._is_behind(share)
+        return self._work.looseness < share * self._looseness or self._is_behind(share) or self._has_poor_plan(share)
 
     def _is_behind(self, share: float) -> bool:
         """Whether cuts that it does not have prove a gap of this share of its own."""
@@ -186,6 +189,15 @@ class BackgroundMilp:
         if milp is None or incumbent.reward is None or milp.cuts is self._work.cuts or math.isinf(milp.bound):
             return False
         return incumbent.bound - incumbent.reward < share * (milp.bound - incumbent.reward)
+
+    def _has_poor_plan(self, share: float) -> bool:
+        """Whether the plan that it was given left much more open than the best one does, and not much would be lost: a
+        solver cannot be given another on its way."""
+        milp, incumbent = self._milp, self._work.incumbent
+        if milp is None or incumbent.reward is None or clock.now() - milp.began > 0.5 * self._work.clock.remaining:
+            return False
+        given = -math.inf if milp.begins_with is None else milp.begins_with
+        return incumbent.bound - incumbent.reward < share * (incumbent.bound - given)
 
     def resume(self, anew: bool) -> None:
         """Begin, or go on in the background; anew: from the start if it is outdated."""

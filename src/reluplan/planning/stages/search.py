@@ -10,7 +10,7 @@ from reluplan.search.plan_search import PlanSearch
 class SearchStage:
     """`search`, with the best plan so far; it needs no boxes, and samples within them if there are any.
 
-    Its first turn ends when all has been tried once; each further one goes on where the last ended, to its deadline.
+    Each turn goes on where the last ended; it ends when all has been tried once, and after that at its deadline.
     """
 
     name = "search"
@@ -28,9 +28,11 @@ class SearchStage:
         try:
             if self._search is None:
                 self._search = _first_search(work)
-                self._search.run_until_settled(deadline)
+            self._search.receive(work.all_plans, work.incumbent.plan)
+            if self._search.settled:
+                self._search.run(deadline)
             else:
-                self._search.run(deadline, work.all_plans, work.incumbent.plan)
+                self._search.run_until_settled(deadline)
         except ReluplanError as error:
             work.log.note(f"the search for plans stopped: {error}")
 
