@@ -114,13 +114,18 @@ class ModelBuilder:
     def continuing(cls, model: Model) -> ModelBuilder:
         """A builder that begins with all of a model but its names."""
         builder = cls()
-        columns = builder.add_columns(model.column_lower, model.column_upper, model.integer)
-        rows = builder.add_rows(model.row_lower, model.row_upper)
-        entries = model.matrix.tocoo()
-        builder.add_entries(rows[entries.row], columns[entries.col], entries.data)
-        builder.add_cost(columns, model.objective)
-        builder.offset = model.offset
+        builder.append(model)
         return builder
+
+    def append(self, model: Model, factor: float = 1.0) -> Index:
+        """Append all of a model but its names, its objective times a factor; returns the indices of its columns."""
+        columns = self.add_columns(model.column_lower, model.column_upper, model.integer)
+        rows = self.add_rows(model.row_lower, model.row_upper)
+        entries = model.matrix.tocoo()
+        self.add_entries(rows[entries.row], columns[entries.col], entries.data)
+        self.add_cost(columns, factor * model.objective)
+        self.offset += factor * model.offset
+        return columns
 
     def add_columns(self, lower: ArrayLike, upper: ArrayLike, integer: ArrayLike = False, name: Name = "x") -> Index:
         """Append columns with these bounds (arrays of one shape); returns their indices in that shape."""

@@ -23,7 +23,7 @@ from reluplan.planning.settings import PortfolioSettings
 from reluplan.planning.stages import Stages
 from reluplan.planning.stages.milp import BackgroundMilp, MilpStage
 from reluplan.planning.stages.search import SearchStage
-from reluplan.planning.stages.stage import Stage
+from reluplan.planning.stages.stage import Proving, Stage
 from reluplan.planning.work import Work
 
 USED_UP = 0.5
@@ -84,11 +84,11 @@ class Portfolio:
         limit, settings = self._work.clock.time_limit, self._settings
         is_endless = math.isinf(limit)
         seconds = settings.first_turn if is_endless else max(settings.shortest_turn, settings.first_share * limit)
-        return Arm(stage, self._rating(), seconds)
+        return Arm(stage, self._rating(settings.search_weight if stage.name == SearchStage.name else 0.0), seconds)
 
-    def _rating(self) -> Rating:
+    def _rating(self, least: float = 0.0) -> Rating:
         limit, settings = self._work.clock.time_limit, self._settings
-        return Rating(settings, settings.vain_seconds if math.isinf(limit) else settings.vain_share * limit)
+        return Rating(settings, settings.vain_seconds if math.isinf(limit) else settings.vain_share * limit, least)
 
     def run(self) -> None:
         """Until the bound meets the plan, the time is over, or nobody has anything more to do."""
@@ -143,12 +143,12 @@ class Portfolio:
     def _turn(self, arm: Arm) -> None:
         """One turn of a stage, and what follows from it."""
         work, rating = self._work, arm.rating
-        known, before, began, seconds = self._known(), self._standing(), clock.now(), self._seconds(arm)
+        known, before, began, seconds = self._known(), self._standing(arm), clock.now(), self._seconds(arm)
         with work.log.stage(arm.stage.name):
             self._guarded(arm.stage.name, lambda: arm.stage.run(work, began + seconds))
         spent = max(clock.now() - began, 1e-6)
-        after = self._standing()
-        gain, gap_gain = after.gain_since(before, self._settings.box_weight), after.gap_gain_since(before)
+        after = self._standing(arm)
+        gain, gap_gain = after.gain_since(before, self._settings.promise), after.gap_gain_since(before)
         rating.record(spent, gain, gap_gain)
         rating.account += spent / rating.weight(self._best_per_second())
         if spent >= USED_UP * seconds:
@@ -167,21 +167,21 @@ class Portfolio:
         return min(max(min(arm.seconds, longest), settings.shortest_turn), remaining)
 
     def _best_per_second(self) -> float:
-        """Of all stages that have something to do, and of the MILP beside them."""
-        ratings = [arm.rating for arm in self._able()] + ([] if self._beside is None else [self._beside])
-        return max((rating.per_second for rating in ratings), default=0.0)
+        """Of all stages that have something to do; the MILP beside them takes no turn of theirs."""
+        return max((arm.rating.per_second for arm in self._able()), default=0.0)
 
     def _share_threads(self, arm: Arm | None) -> None:
         """Let the MILP run beside the stage that is next, unless that needs all threads and gains more per second.
 
-        It is not begun anew while others gain more: they will leave it smaller boxes still.
+        It is not begun anew while others gain more, since they will leave it smaller boxes still; unless they have
+        proven so much that it would have to catch up first.
         """
         if self._beside is None:
             return
         if arm is not None and arm.stage.uses_workers and arm.rating.gap_per_second > self._beside.gap_per_second:
             self._milp.pause()
             return
-        is_best = self._beside.per_second >= self._best_per_second()
+        is_best = self._milp.is_behind or self._beside.per_second >= self._best_per_second()
         if not self._milp.is_running or (self._milp.is_outdated and is_best):
             with self._work.log.stage(MilpStage.name, goes_on=not self._milp.is_outdated):
                 self._guarded(MilpStage.name, lambda: self._milp.resume(anew=is_best))
@@ -216,11 +216,12 @@ class Portfolio:
             if name == MilpStage.name:
                 self._milp.give_up()
 
-    def _standing(self) -> Standing:
+    def _standing(self, arm: Arm | None = None) -> Standing:
         incumbent = self._work.incumbent
         target = incumbent.gap_target * max(1.0, abs(incumbent.reward or 0.0))
         looseness = 0.0 if self._work.all_plans is None else self._work.looseness
-        return Standing(incumbent.reward, incumbent.bound, target, looseness)
+        own_bound = arm.stage.own_bound if arm is not None and isinstance(arm.stage, Proving) else math.inf
+        return Standing(incumbent.reward, incumbent.bound, target, looseness, own_bound)
 
     def _tell(self, name: str, gain: float, seconds: float) -> None:
         if gain > 0.0:

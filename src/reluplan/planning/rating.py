@@ -2,7 +2,8 @@
 
 A turn of a stage gains ln(gap before / gap after), the gap being bound − reward and at least the target: halving it
 counts alike whether much or little is left. A first plan, and a first bound, gain 1 each. Smaller boxes gain a share of
-ln(looseness before / after), since all others are better with them.
+ln(looseness before / after), since all others are better with them; and a proof whose own bound follows behind that of
+others gains a share of what it has caught up.
 
 The time is shared by stride scheduling (Waldspurger and Weihl 1995): each stage has a weight, its account grows by
 seconds / weight, and the one is next whose account would be the smallest after its turn. So stages that always have
@@ -19,19 +20,23 @@ from reluplan.planning.settings import PortfolioSettings
 
 @dataclass(frozen=True)
 class Standing:
-    """The incumbent's reward and bound at some moment; target: a gap that is small enough. looseness: of the boxes."""
+    """The incumbent's reward and bound at some moment; target: a gap that is small enough. looseness: of the
+    boxes. own_bound: of the stage itself."""
 
     reward: float | None
     bound: float
     target: float
     looseness: float = 0.0
+    own_bound: float = math.inf
 
-    def gain_since(self, before: Standing, box_weight: float = 0.0) -> float:
-        """What was gained since an earlier moment; never negative. box_weight: what smaller boxes count."""
+    def gain_since(self, before: Standing, promise: float = 0.0) -> float:
+        """What was gained since an earlier moment; never negative. promise: what smaller boxes count, and what the
+        stage's own bound has gained while others have proven more."""
         gain = self.gap_gain_since(before)
         if 0.0 < self.looseness < before.looseness:
-            gain += box_weight * math.log(before.looseness / self.looseness)
-        return gain
+            gain += promise * math.log(before.looseness / self.looseness)
+        own = [Standing(self.reward, each.own_bound, self.target) for each in (self, before)]
+        return max(gain, promise * own[0].gap_gain_since(own[1]) if math.isfinite(before.own_bound) else 0.0)
 
     def gap_gain_since(self, before: Standing) -> float:
         """The same without boxes."""
@@ -53,12 +58,13 @@ class Standing:
 class Rating:
     """What a stage has gained, with earlier turns counting less and less.
 
-    patience: seconds in vain that halve its weight. vain: seconds since it last gained anything. account: of the stride
-    scheduling. seconds, turns, gained: of all turns.
+    patience: seconds in vain that halve its weight; least: which never falls below this. vain: seconds since it last
+    gained anything. account: of the stride scheduling. seconds, turns, gained: of all turns.
     """
 
     settings: PortfolioSettings
     patience: float
+    least: float = 0.0
     recent_gain: float = 0.0
     recent_gap_gain: float = 0.0
     recent_seconds: float = 0.0
@@ -87,7 +93,7 @@ class Rating:
         if not self.turns:
             return self.settings.first_weight
         share = self.per_second / best if best > 0.0 else 0.0
-        return max(share, self.settings.smallest_weight * math.exp2(-self.vain / self.patience), 1e-6)
+        return max(share, self.settings.smallest_weight * math.exp2(-self.vain / self.patience), self.least, 1e-6)
 
     def record(self, seconds: float, gain: float, gap_gain: float) -> None:
         """A turn is over; gap_gain: what its gain is without boxes."""

@@ -38,10 +38,11 @@ Schedule = tuple[Step, ...]
 
 IN_TURNS = (
     "search",
-    "single-steps",
+    "prefix",
     "relaxation",
     "grid",
     "lagrangian",
+    "single-steps",
     "crown",
     "tightening",
     "crown-cells",
@@ -128,6 +129,8 @@ def run_schedule(work: Work, schedule: Schedule) -> None:
     except KeyboardInterrupt:
         _fall_back_on_boxes(work)
         raise
+    finally:
+        stages.close()
     _fall_back_on_boxes(work)
     if work.incumbent.plan is None and work.clock.remaining <= 0.0:
         work.log.note("the time limit ended before a plan was found")

@@ -37,7 +37,8 @@ class PortfolioSettings:
     MILP runs beside it no more than longest_unwatched seconds. first_weight: of a stage before its first turn, when the
     best has weight one. smallest_weight: of one that has gained nothing; halved each time that it has spent vain_share
     of the time limit in vain, or vain_seconds if there is no limit. memory: how much each turn counts when the next one
-    is over. box_weight: what smaller boxes count, compared with a smaller gap.
+    is over. search_weight: of the search, at least: nothing foretells when it finds a better plan. promise: what
+    smaller boxes, and bounds that follow behind, count compared with a smaller gap.
     """
 
     first_share: float = 0.02
@@ -51,7 +52,8 @@ class PortfolioSettings:
     vain_share: float = 0.1
     vain_seconds: float = 30.0
     memory: float = 0.7
-    box_weight: float = 0.3
+    search_weight: float = 0.3
+    promise: float = 0.3
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ class IntervalProof:
     stage = "interval"
     summary = "every step earns at most the largest reward in its box"
     needs_plan = False
+    uses_workers = False
 
     def improve(self, state: ProofState, deadline: float) -> None:
         """One sum, whatever the deadline."""

@@ -38,6 +38,7 @@ class Incumbent(Protocol):
 @dataclass(eq=False)
 class ProofState:
     """The incumbent, the boxes in which better plans are, the workers and the clock; cuts: that better plans satisfy.
+    best_offer: the best bound that was offered here, whatever others have proven.
 
     A bound that is proven over boxes of better plans is one of all plans once the incumbent's reward is counted in:
     `offer`, the only way to offer one, does that. Boxes change by `tighten` alone, and only become smaller.
@@ -51,6 +52,7 @@ class ProofState:
     seed: int = 0
     tell: Callable[[str], None] = lambda text: None
     cuts: tuple[WindowCut, ...] = ()
+    best_offer: float = math.inf
 
     @property
     def plan(self) -> Trajectory:
@@ -71,6 +73,7 @@ class ProofState:
         """A proven bound of the plans in the boxes; margin: the error that its proof may carry."""
         if math.isfinite(bound):
             known = -math.inf if self.reward is None else self.reward
+            self.best_offer = min(self.best_offer, max(bound, known) + margin)
             self.incumbent.offer_bound(max(bound, known), source, margin)
 
     def offer_no_better_plan(self, source: str) -> None:
@@ -88,7 +91,8 @@ class ProofState:
 
 
 class Proof(Protocol):
-    """A way to prove upper bounds."""
+    """A way to prove upper bounds. One that leaves most worker processes idle may say so (`uses_workers = False`), so
+    that other stages run beside it; one that has begun something which outlasts a turn has `close`, to end it."""
 
     @property
     def stage(self) -> str:

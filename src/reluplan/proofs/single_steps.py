@@ -22,6 +22,7 @@ class SingleStepProof:
     stage = "single-steps"
     summary = "every step earns at most what its LP relaxation allows"
     needs_plan = False
+    uses_workers = False
 
     def improve(self, state: ProofState, deadline: float) -> None:
         """All steps, or nothing."""

@@ -41,7 +41,7 @@ class WorkerPool:
     """
 
     def __init__(self, solver_name: str, worker_count: int, settings: WorkerSettings = DEFAULT) -> None:
-        self._solver_name = solver_name
+        self.solver_name = solver_name
         SOLVERS.location(solver_name)  # what a child cannot find is an error now
         self._settings = settings
         self.worker_count = worker_count
@@ -94,7 +94,7 @@ class WorkerPool:
         for index, job in enumerate(jobs):
             limit = min(job.options.time_limit, shares.take())
             try:
-                results.append(get_solver(self._solver_name).solve(job.model, replace(job.options, time_limit=limit)))
+                results.append(get_solver(self.solver_name).solve(job.model, replace(job.options, time_limit=limit)))
             except ReluplanError as error:
                 results.append(SolveResult.nothing(StopReason.FAILED, str(error)))
             on_result(index, results[-1])
@@ -119,7 +119,7 @@ class WorkerPool:
         if limit <= 0.0:
             return SolveResult.nothing(StopReason.TIME_LIMIT, "no time was left")
         options = replace(self._stoppable(job.options), time_limit=limit)
-        supervisor = Supervisor(self._take_child(), self._solver_name, job.model, options, self._settings)
+        supervisor = Supervisor(self._take_child(), self.solver_name, job.model, options, self._settings)
         try:
             return supervisor.run()
         except ReluplanError as error:

@@ -16,7 +16,7 @@ from reluplan.planning.stages.milp import MilpStage
 from reluplan.planning.stages.potentials import PotentialsStage
 from reluplan.planning.stages.proof import ProofStage
 from reluplan.planning.stages.search import SearchStage
-from reluplan.planning.stages.stage import Stage
+from reluplan.planning.stages.stage import Closable, Stage
 from reluplan.planning.stages.tightening import TighteningStage
 from reluplan.proofs import PROOFS
 from reluplan.proofs.grid.proof import GridProof
@@ -54,6 +54,12 @@ class Stages:
         if name not in self._made:
             self._made[name] = get_stage(name, self.settings)
         return self._made[name]
+
+    def close(self) -> None:
+        """End whatever stages have begun and not ended."""
+        for stage in self._made.values():
+            if isinstance(stage, Closable):
+                stage.close()
 
 
 def _proof(name: str, settings: PlanSettings) -> Proof:

@@ -181,11 +181,12 @@ class BackgroundMilp:
         if self._work.all_plans is None:
             return False
         share = self._work.settings.milp.worth_a_restart
-        return self._work.looseness < share * self._looseness or self._is_behind(share) or self._has_poor_plan(share)
+        return self._work.looseness < share * self._looseness or self.is_behind or self._has_poor_plan(share)
 
-    def _is_behind(self, share: float) -> bool:
-        """Whether cuts that it does not have prove a gap of this share of its own."""
-        milp, incumbent = self._milp, self._work.incumbent
+    @property
+    def is_behind(self) -> bool:
+        """Whether others have proven much more, with cuts that it does not have."""
+        milp, incumbent, share = self._milp, self._work.incumbent, self._work.settings.milp.worth_a_restart
         if milp is None or incumbent.reward is None or milp.cuts is self._work.cuts or math.isinf(milp.bound):
             return False
         return incumbent.bound - incumbent.reward < share * (milp.bound - incumbent.reward)

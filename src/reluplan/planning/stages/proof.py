@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from reluplan.errors import InfeasibleError, NoBetterPlanError, NoPlanExistsError
+from reluplan.planning.stages.stage import Closable
 from reluplan.planning.work import Work
 from reluplan.proofs.proof_state import Proof, ProofState
 from reluplan.tightening.propagation import nothing_left
@@ -11,12 +14,12 @@ from reluplan.tightening.propagation import nothing_left
 class ProofStage:
     """Gives a proof its state, and takes over the boxes and cuts that it leaves."""
 
-    uses_workers = True
-
     def __init__(self, proof: Proof) -> None:
         self._proof = proof
+        self.uses_workers = bool(getattr(proof, "uses_workers", True))
         self.name = proof.stage
         self.summary = proof.summary
+        self.own_bound = math.inf
 
     def applies(self, work: Work) -> bool:
         has_plan = work.incumbent.plan is not None
@@ -34,5 +37,11 @@ class ProofStage:
         except InfeasibleError as error:
             raise nothing_left(work.problem, state.boxes, error) from None
         finally:
+            self.own_bound = min(self.own_bound, state.best_offer)
             work.cuts = state.cuts
             work.take_boxes(state.boxes)
+
+    def close(self) -> None:
+        """Let the proof end what it has begun."""
+        if isinstance(self._proof, Closable):
+            self._proof.close()

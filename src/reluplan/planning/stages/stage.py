@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from reluplan.planning.work import Work
 
@@ -35,4 +35,23 @@ class Stage(Protocol):
 
     def run(self, work: Work, deadline: float) -> None:
         """Do it, by the deadline (of clock.now)."""
+        ...
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """A stage, or a proof, that may have begun something that outlasts its turn."""
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
+@runtime_checkable
+class Proving(Protocol):
+    """A stage whose own bound is known, also while others have proven more."""
+
+    @property
+    def own_bound(self) -> float:
+        """The best one so far; inf if there is none."""
         ...

@@ -30,6 +30,7 @@ class CrownProof:
     stage = "crown"
     summary = "back-substitution through the whole plan, with optimised slopes and multipliers"
     needs_plan = False
+    uses_workers = False
 
     def __init__(self, settings: CrownSettings | None = None) -> None:
         self._settings = settings or CrownSettings()

@@ -32,6 +32,7 @@ class SplittingProof:
     stage = "crown-cells"
     summary = "back-substitution over parts of the actions' boxes, the worst part first"
     needs_plan = False
+    uses_workers = False
 
     def __init__(self, settings: SplittingSettings | None = None) -> None:
         self._settings = settings or SplittingSettings()

@@ -21,6 +21,7 @@ class GridProof:
     stage = "grid"
     summary = "a value function on finer and finer grids, for up to three states"
     needs_plan = True
+    uses_workers = True
 
     def __init__(self, settings: GridSettings = DEFAULT) -> None:
         self._settings = settings

@@ -25,6 +25,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from reluplan import clock
+from reluplan.encoding.window_cuts import WindowCut
 from reluplan.errors import InfeasibleError
 from reluplan.proofs.lagrangian.ask_again import ask_again
 from reluplan.proofs.lagrangian.bundle_step import bundle_step
@@ -49,11 +50,13 @@ class LagrangianProof:
     stage = "lagrangian"
     summary = "Lagrangian decomposition over time: windows, multipliers, MILPs of windows"
     needs_plan = True
+    uses_workers = True
 
     def __init__(self, settings: LagrangianSettings | None = None) -> None:
         self._settings = settings or LagrangianSettings()
         self._iterate: Iterate | None = None
         self._window_bounds: dict[Key, WindowBound] = {}
+        self._cuts: tuple[WindowCut, ...] = ()
 
     def improve(self, state: ProofState, deadline: float) -> None:
         """Until the bound meets the plan, the deadline, or nothing helps any more; from where the last call ended, the
@@ -74,7 +77,10 @@ class LagrangianProof:
         except InfeasibleError:
             state.offer_no_better_plan("Lagrangian decomposition")
         finally:
-            state.cuts = window_cuts(self._window_bounds, state.plan, self._settings.most_cuts)
+            found = window_cuts(self._window_bounds, state.plan, self._settings.most_cuts)
+            if found:
+                state.cuts = (*(cut for cut in state.cuts if cut not in self._cuts), *found)
+                self._cuts = found
 
     def _last_moment(self, state: ProofState, deadline: float) -> float:
         """When even a move that has begun must end."""

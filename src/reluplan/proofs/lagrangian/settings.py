@@ -102,6 +102,18 @@ class RelaxationSettings:
 
 
 @dataclass(frozen=True)
+class PrefixSettings:
+    """The proof by prefixes.
+
+    first: steps of the first one. growth: of the next one. precision: a prefix is solved to this share of the gap.
+    """
+
+    first: int = 2
+    growth: float = 1.5
+    precision: float = 0.02
+
+
+@dataclass(frozen=True)
 class LagrangianSettings:
     """The proof by Lagrangian decomposition over time.
 

@@ -1,0 +1,162 @@
+"""The proof by prefixes: a MILP over the first steps, LPs over those that follow.
+
+    1  cut the horizon into the first k steps and single steps after them; λ from the LP relaxation (`lp_windows`)
+    2  OPT <= D_0 + Σ_i γ^(t_i) D_i:   D_0 is the dual bound of the prefix's MILP, the others those of their LPs
+    3  with these D, LPs tighten the boxes of better plans
+    4  again with a longer prefix, in smaller boxes
+
+A MILP over a few steps is solved where that over all of them is not, and where what follows costs little, or is nearly
+linear in the state where it begins, little is lost. Each prefix leaves the next one smaller boxes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reluplan import clock
+from reluplan.bounds.reachability import reachable_within
+from reluplan.bounds.span import Span
+from reluplan.encoding.window_cuts import WindowCut
+from reluplan.errors import InfeasibleError, NoBetterPlanError
+from reluplan.optimisation.solvers.base import Progress, SolveOptions, SolveResult, SolveStatus
+from reluplan.optimisation.workers.background import BackgroundSolve
+from reluplan.proofs.lagrangian.lp_windows import (
+    cut_off,
+    lagrangian_model,
+    lp_bounds,
+    relax,
+    total_bound,
+    windows_of,
+)
+from reluplan.proofs.lagrangian.samples import plan_window
+from reluplan.proofs.lagrangian.settings import PrefixSettings
+from reluplan.proofs.lagrangian.subproblem import WindowSubproblem, window_subproblem
+from reluplan.proofs.proof_state import ProofState
+
+Array = NDArray[np.float64]
+
+
+class PrefixProof:
+    """Steps 1 to 4 above; the MILP of a prefix stands still between two turns."""
+
+    stage = "prefix"
+    summary = "a MILP over the first steps, longer and longer, and LPs over what follows"
+    needs_plan = True
+    uses_workers = False
+
+    def __init__(self, settings: PrefixSettings | None = None) -> None:
+        self._settings = settings or PrefixSettings()
+        self._length = self._settings.first
+        self._prefix: _Prefix | None = None
+
+    def improve(self, state: ProofState, deadline: float) -> None:
+        """Until the bound meets the plan, the deadline, or the whole horizon is no longer than the prefix."""
+        try:
+            while clock.now() < deadline and self._length < state.problem.horizon and not state.incumbent.is_proven:
+                if self._prefix is None:
+                    self._prefix = _begin(state, self._length, self._settings, deadline)
+                if self._prefix is None or not self._prefix.go_on(state, deadline):
+                    return
+                prefix, self._prefix = self._prefix, None
+                self._length = max(self._length + 1, int(self._settings.growth * self._length))
+                prefix.tighten(state, deadline)
+        except NoBetterPlanError:
+            raise
+        except InfeasibleError:
+            state.offer_no_better_plan("prefixes")
+
+    def close(self) -> None:
+        """End the MILP that stands still."""
+        if self._prefix is not None:
+            self._prefix.solve.end()
+            self._prefix = None
+
+
+@dataclass(eq=False)
+class _Prefix:
+    """A prefix, the single steps after it with the bounds of their LPs, and the MILP that is being solved."""
+
+    windows: list[WindowSubproblem]
+    multipliers: Array
+    tail: Array
+    solve: BackgroundSolve
+    bound: float = math.inf
+
+    def go_on(self, state: ProofState, deadline: float) -> bool:
+        """Let the MILP go on until the deadline; whether it has come to its end."""
+        self.solve.resume()
+        ended = False
+        try:
+            outcome = self.solve.look(deadline)
+            ended = outcome is not None
+            if outcome is not None:
+                self._take(outcome)
+        finally:
+            if ended:
+                self.solve.end()
+            else:
+                self.solve.pause()
+            source = f"a prefix of {self.windows[0].span.length} steps"
+            state.offer(total_bound(self.windows, self._bounds), 0.0, source)
+        return ended
+
+    def listen(self, progress: Progress) -> None:
+        """The MILP's bound so far."""
+        if progress.bound is not None:
+            self.bound = min(self.bound, progress.bound + progress.margin)
+
+    def _take(self, outcome: SolveResult) -> None:
+        self.bound = min(self.bound, outcome.dual_bound + outcome.margin)
+        if outcome.status is SolveStatus.INFEASIBLE:
+            raise InfeasibleError("no better plan has such a prefix")
+
+    @property
+    def _bounds(self) -> Array:
+        return np.concatenate([[self.bound], self.tail])
+
+    def _cut(self) -> WindowCut:
+        head, none = self.windows[0], np.zeros(self.multipliers.shape[1])
+        end = np.concatenate([self.multipliers[head.span.end], none])
+        return WindowCut(head.span, np.zeros_like(end), head.start_hinges, end, head.end_hinges, self.bound)
+
+    def tighten(self, state: ProofState, deadline: float) -> None:
+        """Step 3, and forward bounds within; the prefix's bound is a cut for others."""
+        if not math.isfinite(self.bound) or state.incumbent.is_proven:
+            return
+        state.cuts = (*state.cuts, self._cut())
+        cut_off(state, self.windows, self.multipliers, self._bounds, False, deadline)
+        within = reachable_within(state.problem, state.boxes, deadline, deadline)
+        state.tighten([Span(0, state.problem.horizon)], [within])
+
+
+def _begin(state: ProofState, length: int, settings: PrefixSettings, deadline: float) -> _Prefix | None:
+    """Steps 1 and 2, with the MILP just begun; None if there is no time for the LPs."""
+    problem, boxes = state.problem, state.boxes
+    if clock.is_counted():  # a process of its own lives by another clock
+        return None
+    windows = [window_subproblem(problem, boxes, Span(0, length)), *windows_of(problem, boxes, 1, length)]
+    relaxation = relax(problem, windows, deadline)
+    if relaxation is None:
+        return None
+    tail = lp_bounds(windows[1:], relaxation.multipliers, deadline)
+    if tail is None or not np.isfinite(tail).all():
+        return None
+    head, plan = windows[0], state.plan
+    model = lagrangian_model(head, relaxation.multipliers)
+    gap = settings.precision * max(0.0, relaxation.bound - plan.total_reward) / max(1.0, abs(relaxation.bound))
+    begun: list[_Prefix] = []
+    options = SolveOptions(
+        time_limit=state.clock.remaining,
+        gap=max(gap, 1e-5),
+        threads=1,
+        seed=state.seed,
+        warm_start=head.assignment(plan_window(head.span, plan)),
+        on_progress=lambda progress: begun[0].listen(progress),
+    )
+    solve = BackgroundSolve(state.pool.solver_name, model, options)
+    begun.append(_Prefix(windows, relaxation.multipliers, tail, solve))
+    return begun[0]
