@@ -41,6 +41,8 @@ from typing import Protocol
 
 IMPORTED = time.monotonic()
 """About when the process began: the package imports this module before anything heavy."""
+OVERHEAD = 1e5
+"""Of a piece of work in a run whose limits are counted in work, in operations: measured on small problems, about."""
 OPERATIONS_PER_SECOND = 1e9
 """What a core does, with numpy's overhead on matrices of a usual size: an estimate, on the safe side."""
 SAMPLE_WORK = 5e7
@@ -73,15 +75,17 @@ class _RealClock:
 
 @dataclass
 class WorkClock:
-    """Time is the work spent, in units of 1e9 operations."""
+    """Time is the work spent, in units of 1e9 operations. overhead: that each piece of work costs beside its own; small
+    problems take more of it than of these."""
 
     operations: float = 0.0
+    overhead: float = 0.0
 
     def now(self) -> float:
         return self.operations / OPERATIONS_PER_SECOND
 
     def spend(self, operations: float) -> None:
-        self.operations += operations
+        self.operations += operations + self.overhead
 
     def lp_limits(self, deadline: float, operations: float) -> tuple[float, int]:
         left = (deadline - self.now()) * OPERATIONS_PER_SECOND / max(1.0, operations)
@@ -131,7 +135,7 @@ def command_started() -> float:
 def start_counting() -> None:
     """From now on time is work, in this process, which is a command with nothing else to do."""
     global _source
-    _source = WorkClock()
+    _source = WorkClock(overhead=OVERHEAD)
 
 
 @contextmanager

@@ -35,8 +35,8 @@ from reluplan.proofs.grid.proof import GridProof
 from reluplan.proofs.grid.settings import GridSettings
 from reluplan.proofs.proof_state import ProofState
 
-EVERY_STAGE = PlanSettings(small_model=-1)
-"""No model counts as small, so that each proof gets its turn."""
+EVERY_STAGE = PlanSettings(few_unstable=-1)
+"""No model is too small for tightening."""
 SHORTCUTS = pytest.mark.parametrize("settings", [PlanSettings(), EVERY_STAGE], ids=["small", "every stage"])
 
 

@@ -161,9 +161,9 @@ def test_what_is_known_of_better_plans_stays_known() -> None:
 
 
 def test_settings_are_recorded() -> None:
-    settings = PlanSettings(small_model=7)
+    settings = PlanSettings(few_unstable=7)
     recorded = plan(walk(), threads=1, settings=settings).to_dict()["settings"]
-    assert recorded["small_model"] == 7
+    assert recorded["few_unstable"] == 7
     assert recorded["lagrangian"]["bundle"]["samples"] == 2_000
 
 

@@ -26,7 +26,9 @@ from reluplan.problem.check import check
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
 from reluplan.proofs.lagrangian.lp_windows import lp_bounds, relax, total_bound, windows_of
+from reluplan.proofs.lagrangian.prefix import PrefixProof
 from reluplan.proofs.lagrangian.relaxation import RelaxationProof
+from reluplan.proofs.lagrangian.settings import PrefixSettings
 from reluplan.proofs.proof_state import ProofState
 
 
@@ -83,6 +85,36 @@ def test_bounds_and_boxes_hold_for_better_plans(pool: WorkerPool, seed: int, gap
     assert run.incumbent.bound >= best.total_reward - 1e-9
     if best.total_reward > poor.total_reward + 1e-5:
         assert_contains(state.boxes, problem, best)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10_000), seconds=st.sampled_from([AMPLE, 0.3]))
+def test_prefixes_prove_bounds_boxes_and_cuts(pool: WorkerPool, seed: int, seconds: float) -> None:
+    """Whole turns, and turns that end in the middle of a MILP; a better plan comes between two of them."""
+    problem = problem_of(seed)
+    try:
+        bounds = reachable_bounds(problem)
+    except InfeasibleError:
+        return
+    poor, best = plan_of(problem, bounds, 0.5), plan_of(problem, bounds, 1e-7)
+    if poor is None or best is None:
+        return
+    run = Run(problem, Clock(AMPLE), 1e-6)
+    state = ProofState(problem, run.incumbent, bounds, pool, run.clock)
+    proof = PrefixProof(PrefixSettings(first=1))
+    try:
+        for plan in (poor, best):
+            run.incumbent.offer_plan(plan, "test")
+            proof.improve(state, time.monotonic() + seconds)
+            assert run.incumbent.bound >= best.total_reward - 1e-9
+            if best.total_reward > poor.total_reward + 1e-5 and plan is poor:
+                assert_contains(state.boxes, problem, best)
+                assert all(cut.slack(best) >= -1e-6 for cut in state.cuts)
+    except NoBetterPlanError:
+        assert run.incumbent.reward is not None
+        assert best.total_reward <= run.incumbent.reward + 1e-6
+    finally:
+        proof.close()
 
 
 @settings(max_examples=25, deadline=None)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from importlib import metadata
 
 from reluplan.bounds.reachability import reachable_bounds
-from reluplan.clock import Clock, WorkClock, is_counted, using
+from reluplan.clock import OVERHEAD, Clock, WorkClock, is_counted, using
 from reluplan.encoding.unroll import PlanModel
 from reluplan.errors import InfeasibleError, InputError, NoPlanExistsError, OutOfTimeError
 from reluplan.interrupts import interruptible
@@ -86,7 +86,7 @@ def plan(
     schedule = METHODS[method] if stages is None else schedule_of(stages)
     problem = problem if horizon is None else problem.with_horizon(horizon)
     if deterministic and not is_counted():
-        with using(WorkClock()):
+        with using(WorkClock(overhead=OVERHEAD)):
             return plan_by(schedule, problem, options, settings or PlanSettings(), None, on_event)
     return plan_by(schedule, problem, options, settings or PlanSettings(), clock, on_event)
 

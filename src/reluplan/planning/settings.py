@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from reluplan.encoding.settings import CutSettings
+from reluplan.proofs.crown.settings import CrownSettings, SplittingSettings
 from reluplan.proofs.grid.settings import GridSettings
-from reluplan.proofs.lagrangian.settings import LagrangianSettings
+from reluplan.proofs.lagrangian.settings import LagrangianSettings, PrefixSettings, RelaxationSettings
 from reluplan.search.settings import SearchSettings
 from reluplan.tightening.settings import MilpTighteningSettings, PropagationSettings
 
@@ -58,12 +59,11 @@ class PortfolioSettings:
 
 @dataclass(frozen=True)
 class PlanSettings:
-    """small_model: a model with at most this many unstable units goes to the solver after a short search. few_unstable:
-    one with no more is solved sooner than its bounds are tightened by MILPs. few_boxes: with at most so many different
-    boxes each step has potentials of its own, by far the tightest; else all share one.
+    """few_unstable: a model with no more unstable units is solved sooner than its bounds are tightened by MILPs.
+    few_boxes: with at most so many different boxes each step has potentials of its own, by far the tightest; else all
+    share one.
     """
 
-    small_model: int = 400
     few_unstable: int = 30
     few_boxes: int = 10
     propagation: PropagationSettings = field(default_factory=PropagationSettings)
@@ -71,5 +71,9 @@ class PlanSettings:
     search: SearchSettings = field(default_factory=SearchSettings)
     grid: GridSettings = field(default_factory=GridSettings)
     lagrangian: LagrangianSettings = field(default_factory=LagrangianSettings)
+    relaxation: RelaxationSettings = field(default_factory=RelaxationSettings)
+    prefix: PrefixSettings = field(default_factory=PrefixSettings)
+    crown: CrownSettings = field(default_factory=CrownSettings)
+    crown_cells: SplittingSettings = field(default_factory=SplittingSettings)
     milp: MilpSettings = field(default_factory=MilpSettings)
     portfolio: PortfolioSettings = field(default_factory=PortfolioSettings)

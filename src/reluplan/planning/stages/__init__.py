@@ -19,8 +19,12 @@ from reluplan.planning.stages.search import SearchStage
 from reluplan.planning.stages.stage import Closable, Stage
 from reluplan.planning.stages.tightening import TighteningStage
 from reluplan.proofs import PROOFS
+from reluplan.proofs.crown.proof import CrownProof
+from reluplan.proofs.crown.splitting import SplittingProof
 from reluplan.proofs.grid.proof import GridProof
+from reluplan.proofs.lagrangian.prefix import PrefixProof
 from reluplan.proofs.lagrangian.proof import LagrangianProof
+from reluplan.proofs.lagrangian.relaxation import RelaxationProof
 from reluplan.proofs.proof_state import Proof
 from reluplan.registry import Registry
 
@@ -63,8 +67,19 @@ class Stages:
 
 
 def _proof(name: str, settings: PlanSettings) -> Proof:
-    if PROOFS[name] is LagrangianProof:
-        return LagrangianProof(settings.lagrangian)
-    if PROOFS[name] is GridProof:
-        return GridProof(settings.grid)
-    return PROOFS[name]()
+    """The proof of that name; ours with their settings."""
+    match PROOFS[name]:
+        case kind if kind is LagrangianProof:
+            return LagrangianProof(settings.lagrangian)
+        case kind if kind is RelaxationProof:
+            return RelaxationProof(settings.relaxation)
+        case kind if kind is PrefixProof:
+            return PrefixProof(settings.prefix)
+        case kind if kind is GridProof:
+            return GridProof(settings.grid)
+        case kind if kind is CrownProof:
+            return CrownProof(settings.crown)
+        case kind if kind is SplittingProof:
+            return SplittingProof(settings.crown_cells)
+        case kind:
+            return kind()

@@ -61,9 +61,10 @@ class PrefixProof:
                     self._prefix = _begin(state, self._length, self._settings, deadline)
                 if self._prefix is None or not self._prefix.go_on(state, deadline):
                     return
-                prefix, self._prefix = self._prefix, None
+                if not self._prefix.tighten(state, deadline):
+                    return
+                self._prefix = None
                 self._length = max(self._length + 1, int(self._settings.growth * self._length))
-                prefix.tighten(state, deadline)
         except NoBetterPlanError:
             raise
         except InfeasibleError:
@@ -85,24 +86,26 @@ class _Prefix:
     tail: Array
     solve: BackgroundSolve
     bound: float = math.inf
+    is_solved: bool = False
 
     def go_on(self, state: ProofState, deadline: float) -> bool:
         """Let the MILP go on until the deadline; whether it has come to its end."""
+        if self.is_solved:
+            return True
         self.solve.resume()
-        ended = False
         try:
             outcome = self.solve.look(deadline)
-            ended = outcome is not None
             if outcome is not None:
+                self.is_solved = True
                 self._take(outcome)
         finally:
-            if ended:
+            if self.is_solved:
                 self.solve.end()
             else:
                 self.solve.pause()
             source = f"a prefix of {self.windows[0].span.length} steps"
             state.offer(total_bound(self.windows, self._bounds), 0.0, source)
-        return ended
+        return self.is_solved
 
     def listen(self, progress: Progress) -> None:
         """The MILP's bound so far."""
@@ -123,14 +126,17 @@ class _Prefix:
         end = np.concatenate([self.multipliers[head.span.end], none])
         return WindowCut(head.span, np.zeros_like(end), head.start_hinges, end, head.end_hinges, self.bound)
 
-    def tighten(self, state: ProofState, deadline: float) -> None:
-        """Step 3, and forward bounds within; the prefix's bound is a cut for others."""
+    def tighten(self, state: ProofState, deadline: float) -> bool:
+        """Step 3, and forward bounds within; the prefix's bound is a cut for others. Whether there was the time."""
         if not math.isfinite(self.bound) or state.incumbent.is_proven:
-            return
-        state.cuts = (*state.cuts, self._cut())
+            return True
         cut_off(state, self.windows, self.multipliers, self._bounds, False, deadline)
+        if clock.now() > deadline:
+            return False
         within = reachable_within(state.problem, state.boxes, deadline, deadline)
         state.tighten([Span(0, state.problem.horizon)], [within])
+        state.cuts = (*state.cuts, self._cut())
+        return True
 
 
 def _begin(state: ProofState, length: int, settings: PrefixSettings, deadline: float) -> _Prefix | None:
