@@ -11,6 +11,8 @@ from reluplan import clock
 from reluplan.errors import InputError, NoBetterPlanError, OutOfTimeError, SolverError
 from reluplan.planning.portfolio import Portfolio
 from reluplan.planning.stages import Stages, stage_names
+from reluplan.planning.stages.search import SearchStage
+from reluplan.planning.stages.stage import Stage
 from reluplan.planning.work import Work
 from reluplan.proofs.interval import interval_bound
 
@@ -20,6 +22,7 @@ class Condition(Enum):
 
     ALWAYS = "always"
     OWN_BOUNDS = "every unit has its own bounds, not one big M"
+    UNSETTLED = "the search has not tried everything once"
     IN_TURNS = "after all others, in turns while there is a gap"
 
 
@@ -57,7 +60,7 @@ AUTO: Schedule = (
     Step("bounds", 0.15),
     Step("propagation", 0.02, 10.0),
     Step("interval"),
-    Step("search", 0.04),
+    Step("search", 0.04, 4.0, Condition.UNSETTLED),
     Step("relaxation", 0.06),
     *(Step(name, when=Condition.IN_TURNS) for name in IN_TURNS),
 )
@@ -139,7 +142,7 @@ def run_schedule(work: Work, schedule: Schedule) -> None:
 def _run_step(work: Work, step: Step, stages: Stages, later: Sequence[str]) -> None:
     stage = stages[step.stage]
     is_late = work.clock.remaining <= 0.0 and work.all_plans is not None
-    if is_late or not _holds(step.when, work) or not stage.applies(work):
+    if is_late or not _holds(step.when, work, stage) or not stage.applies(work):
         return
     if not any(stages[name].uses_workers for name in (step.stage, *later)):
         work.close_pool()
@@ -167,8 +170,13 @@ def _say_out_of_time(work: Work, error: OutOfTimeError, is_last: bool) -> None:
         work.log.tell(str(error))
 
 
-def _holds(condition: Condition, work: Work) -> bool:
-    return condition is Condition.ALWAYS or (condition is Condition.OWN_BOUNDS and work.options.big_m is None)
+def _holds(condition: Condition, work: Work, stage: Stage) -> bool:
+    match condition:
+        case Condition.OWN_BOUNDS:
+            return work.options.big_m is None
+        case Condition.UNSETTLED:
+            return not (isinstance(stage, SearchStage) and stage.is_settled)
+    return True
 
 
 def _fall_back_on_boxes(work: Work) -> None:

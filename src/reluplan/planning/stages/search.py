@@ -20,6 +20,11 @@ class SearchStage:
     def __init__(self) -> None:
         self._search: PlanSearch | None = None
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether all has been tried once."""
+        return self._search is not None and self._search.settled
+
     def applies(self, work: Work) -> bool:
         return self._search is None or not self._search.exhausted
 
