@@ -47,7 +47,7 @@ def test_the_same_problem_has_the_same_plan_in_all_units(tmp_path: Path, scale: 
     problem = tiny_problem(tmp_path, scale)
     result = plan(problem, method=method, time_limit=AMPLE, threads=1)
     assert result.status == "optimal"
-    assert result.reward == pytest.approx(1.5, rel=1e-5)
+    assert result.reward == pytest.approx(1.5, rel=1e-4)  # the gap
     assert result.bound == pytest.approx(1.5, rel=1e-4)
 
 

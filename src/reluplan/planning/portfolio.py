@@ -81,9 +81,9 @@ class Portfolio:
         return self._work.settings.portfolio
 
     def _arm(self, stage: Stage) -> Arm:
-        limit, settings = self._work.clock.time_limit, self._settings
-        is_endless = math.isinf(limit)
-        seconds = settings.first_turn if is_endless else max(settings.shortest_turn, settings.first_share * limit)
+        settings = self._settings
+        share = settings.first_share * self._work.clock.time_limit
+        seconds = min(max(settings.shortest_turn, share), settings.longest_first_turn)
         return Arm(stage, self._rating(settings.search_weight if stage.name == SearchStage.name else 0.0), seconds)
 
     def _rating(self, least: float = 0.0) -> Rating:
@@ -91,7 +91,8 @@ class Portfolio:
         return Rating(settings, settings.vain_seconds if math.isinf(limit) else settings.vain_share * limit, least)
 
     def run(self) -> None:
-        """Until the bound meets the plan, the time is over, or nobody has anything more to do."""
+        """Until the bound meets the plan, the MILP is solved to its end, the time is over, or nobody has anything more
+        to do."""
         try:
             while not self._is_over:
                 arm = self._next()
@@ -112,7 +113,8 @@ class Portfolio:
     @property
     def _is_over(self) -> bool:
         work = self._work
-        return work.incumbent.is_proven or work.is_finished or work.clock.remaining <= 0.0
+        is_known = work.incumbent.is_proven or work.is_finished or self._milp.is_solved
+        return is_known or work.clock.remaining <= 0.0
 
     def _next(self) -> Arm | None:
         """The stage whose account would be the smallest after its turn, of those that have something to do."""
@@ -130,10 +132,8 @@ class Portfolio:
 
     @property
     def _is_search_vain(self) -> bool:
-        """Whether a search by itself, which has no end, is no use: the MILP was solved to the end, or there is no limit
-        and nobody to prove anything."""
-        is_endless = math.isinf(self._work.clock.time_limit) and not self._milp.applies
-        return is_endless or self._milp.is_solved
+        """Whether a search by itself, which has no end, is no use: there is no limit, and nobody to prove anything."""
+        return math.isinf(self._work.clock.time_limit) and not self._milp.applies
 
     def _known(self) -> object:
         """What may wake a stage that rests: another plan, or fewer unstable units."""

@@ -33,8 +33,8 @@ class MilpSettings:
 class PortfolioSettings:
     """How stages that take turns share the time.
 
-    first_share: of the time limit, for the first turn of each; at least shortest_turn seconds, and first_turn if there
-    is no limit. growth: of a turn that used up its time. longest_share: of the time that is left, for one turn; while a
+    first_share: of the time limit, for the first turn of each; at least shortest_turn seconds, at most
+    longest_first_turn. growth: of a turn that used up its time. longest_share: of the time that is left, for one turn; while a
     MILP runs beside it no more than longest_unwatched seconds. first_weight: of a stage before its first turn, when the
     best has weight one. smallest_weight: of one that has gained nothing; halved each time that it has spent vain_share
     of the time limit in vain, or vain_seconds if there is no limit. memory: how much each turn counts when the next one
@@ -44,16 +44,16 @@ class PortfolioSettings:
 
     first_share: float = 0.02
     shortest_turn: float = 0.3
-    first_turn: float = 2.0
+    longest_first_turn: float = 2.0
     growth: float = 2.0
     longest_share: float = 0.5
-    longest_unwatched: float = 10.0
+    longest_unwatched: float = 4.0
     first_weight: float = 0.1
     smallest_weight: float = 0.05
     vain_share: float = 0.1
     vain_seconds: float = 30.0
     memory: float = 0.7
-    search_weight: float = 0.3
+    search_weight: float = 0.5
     promise: float = 0.3
 
 

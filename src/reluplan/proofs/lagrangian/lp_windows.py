@@ -39,6 +39,16 @@ ROUNDING = 1e-9
 """Of all terms: cutoffs are lower, and sums higher, by that."""
 
 
+WORK_A_STEP = 2000.0
+"""Evaluations of the network that the LPs of a step take, about; what cannot be done in time is not begun."""
+
+
+def is_affordable(problem: Problem, deadline: float) -> bool:
+    """Whether the LP relaxation can be expected to be solved by the deadline: HiGHS may overshoot it."""
+    work = WORK_A_STEP * problem.horizon * problem.dynamics.operations
+    return clock.expected(work) <= deadline - clock.now()
+
+
 @dataclass(frozen=True, eq=False)
 class Relaxation:
     """A bound by the LP relaxation, and λ of every state (H + 1, n) at its own step's worth; those that are not at the

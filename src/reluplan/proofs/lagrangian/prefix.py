@@ -26,6 +26,7 @@ from reluplan.optimisation.solvers.base import Progress, SolveOptions, SolveResu
 from reluplan.optimisation.workers.background import BackgroundSolve
 from reluplan.proofs.lagrangian.lp_windows import (
     cut_off,
+    is_affordable,
     lagrangian_model,
     lp_bounds,
     relax,
@@ -142,7 +143,7 @@ class _Prefix:
 def _begin(state: ProofState, length: int, settings: PrefixSettings, deadline: float) -> _Prefix | None:
     """Steps 1 and 2, with the MILP just begun; None if there is no time for the LPs."""
     problem, boxes = state.problem, state.boxes
-    if clock.is_counted():  # a process of its own lives by another clock
+    if clock.is_counted() or not is_affordable(problem, deadline):  # a process of its own lives by another clock
         return None
     windows = [window_subproblem(problem, boxes, Span(0, length)), *windows_of(problem, boxes, 1, length)]
     relaxation = relax(problem, windows, deadline)

@@ -26,16 +26,12 @@ from reluplan import clock
 from reluplan.bounds.reachability import reachable_within
 from reluplan.bounds.span import Span
 from reluplan.errors import InfeasibleError, NoBetterPlanError
-from reluplan.proofs.lagrangian.lp_windows import cut_off, lp_bounds, relax, total_bound, windows_of
+from reluplan.proofs.lagrangian.lp_windows import cut_off, is_affordable, lp_bounds, relax, total_bound, windows_of
 from reluplan.proofs.lagrangian.settings import Effort, RelaxationSettings
 from reluplan.proofs.lagrangian.subproblem import WindowSubproblem
 from reluplan.proofs.proof_state import ProofState
 
 Array = NDArray[np.float64]
-
-WORK_A_STEP = 50.0
-"""Evaluations of the network that building and solving the LP of a step takes at least; what cannot be done in time is
-not begun."""
 
 
 class RelaxationProof:
@@ -67,7 +63,7 @@ class RelaxationProof:
     def _round(self, state: ProofState, effort: Effort, deadline: float) -> bool:
         """Steps 1 to 4; False if they cannot be done, or not in time."""
         problem = state.problem
-        if clock.expected(WORK_A_STEP * problem.horizon * problem.dynamics.operations) > deadline - clock.now():
+        if not is_affordable(problem, deadline):
             return False
         windows = windows_of(problem, state.boxes, effort.length)
         relaxation = relax(problem, windows, deadline)
@@ -114,17 +110,17 @@ class _Known:
 
     @classmethod
     def of(cls, state: ProofState) -> _Known:
-        boxes = state.boxes
-        widths = (
-            (boxes.state_upper - boxes.state_lower).sum(axis=0),
-            (boxes.action_upper - boxes.action_lower).sum(axis=0),
-        )
-        low, high = state.problem.box(state.problem.states)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            shares = np.nan_to_num(widths[0] / (high - low), nan=0.0, posinf=0.0)
-        actions = state.problem.box(state.problem.actions)
-        spread = np.maximum(actions[1] - actions[0], 1e-300)
-        return cls(state.reward, int(boxes.unstable.sum()), float(shares.sum() + (widths[1] / spread).sum()))
+        boxes, problem = state.boxes, state.problem
+        size = 0.0
+        for lower, upper, variables in (
+            (boxes.state_lower, boxes.state_upper, problem.states),
+            (boxes.action_lower, boxes.action_upper, problem.actions),
+        ):
+            low, high = problem.box(variables)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                shares = (upper - lower).sum(axis=0) / (high - low)
+            size += float(np.nan_to_num(shares, nan=0.0, posinf=0.0).sum())
+        return cls(state.reward, int(boxes.unstable.sum()), size)
 
     def is_close_to(self, before: _Known, worthwhile: float) -> bool:
         """Whether too little has changed since then."""
