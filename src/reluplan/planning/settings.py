@@ -34,12 +34,12 @@ class PortfolioSettings:
     """How stages that take turns share the time.
 
     first_share: of the time limit, for the first turn of each; at least shortest_turn seconds, at most
-    longest_first_turn. growth: of a turn that used up its time. longest_share: of the time that is left, for one turn; while a
-    MILP runs beside it no more than longest_unwatched seconds. first_weight: of a stage before its first turn, when the
-    best has weight one. smallest_weight: of one that has gained nothing; halved each time that it has spent vain_share
-    of the time limit in vain, or vain_seconds if there is no limit. memory: how much each turn counts when the next one
-    is over. search_weight: of the search, at least: nothing foretells when it finds a better plan. promise: what
-    smaller boxes, and bounds that follow behind, count compared with a smaller gap.
+    longest_first_turn. growth: of a turn that used up its time. longest_share: of the time that is left, for one turn;
+    while a MILP runs beside it no more than longest_unwatched seconds. first_weight: of a stage before its first turn,
+    when the best has weight one. smallest_weight: of one that has gained nothing; halved each time that it has spent
+    vain_share of the time limit in vain, or vain_seconds if there is no limit. memory: how much each turn counts when
+    the next one is over. search_weight: of the search, at least: nothing foretells when it finds a better plan.
+    promise: what smaller boxes, and bounds that follow behind, count compared with a smaller gap.
     """
 
     first_share: float = 0.02
