@@ -72,9 +72,10 @@ class Portfolio:
         self._milp = BackgroundMilp(work, max(1, threads - 1))
         self._beside = self._rating() if has_milp and threads > 1 and not clock.is_counted() else None
         self._watched_at = clock.now()
+        self._winner: Arm | None = None
         self._arms = [self._arm(stages[name]) for name in names if name != MilpStage.name]
         if has_milp and self._beside is None:
-            self._arms.insert(1, self._arm(MilpStage() if clock.is_counted() else MilpTurns(self._milp)))
+            self._arms.insert(2, self._arm(MilpStage() if clock.is_counted() else MilpTurns(self._milp)))
 
     @property
     def _settings(self) -> PortfolioSettings:
@@ -117,8 +118,11 @@ class Portfolio:
         return is_known or work.clock.remaining <= 0.0
 
     def _next(self) -> Arm | None:
-        """The stage whose account would be the smallest after its turn, of those that have something to do."""
+        """The stage whose account would be the smallest after its turn, of those that have something to do; one that
+        has just halved the gap goes on."""
         able = self._able()
+        if self._winner in able:
+            return self._winner
         if self._is_search_vain and all(arm.stage.name == SearchStage.name for arm in able):
             return None
         best = self._best_per_second()
@@ -150,6 +154,7 @@ class Portfolio:
         after = self._standing(arm)
         gain, gap_gain = after.gain_since(before, self._settings.promise), after.gap_gain_since(before)
         rating.record(spent, gain, gap_gain)
+        self._winner = arm if gap_gain >= math.log(2.0) else None
         rating.account += spent / rating.weight(self._best_per_second())
         if spent >= USED_UP * seconds:
             arm.seconds = self._settings.growth * seconds

@@ -36,7 +36,7 @@ class Standing:
         if 0.0 < self.looseness < before.looseness:
             gain += promise * math.log(before.looseness / self.looseness)
         own = [Standing(self.reward, each.own_bound, self.target) for each in (self, before)]
-        return max(gain, promise * own[0].gap_gain_since(own[1]) if math.isfinite(before.own_bound) else 0.0)
+        return max(gain, promise * own[0].gap_gain_since(own[1]))
 
     def gap_gain_since(self, before: Standing) -> float:
         """The same without boxes."""

@@ -40,11 +40,11 @@ class Step:
 Schedule = tuple[Step, ...]
 
 IN_TURNS = (
+    "lagrangian",
     "search",
     "prefix",
-    "relaxation",
     "grid",
-    "lagrangian",
+    "relaxation",
     "single-steps",
     "crown",
     "tightening",
@@ -60,8 +60,8 @@ AUTO: Schedule = (
     Step("bounds", 0.15),
     Step("propagation", 0.02, 10.0),
     Step("interval"),
-    Step("search", 0.04, 4.0, Condition.UNSETTLED),
-    Step("relaxation", 0.06),
+    Step("search", 0.03, 3.0, Condition.UNSETTLED),
+    Step("relaxation", 0.05),
     *(Step(name, when=Condition.IN_TURNS) for name in IN_TURNS),
 )
 """The default: a plan within seconds, then all stages in turns until a bound meets it."""

@@ -47,7 +47,7 @@ class PortfolioSettings:
     longest_first_turn: float = 2.0
     growth: float = 2.0
     longest_share: float = 0.5
-    longest_unwatched: float = 4.0
+    longest_unwatched: float = 6.0
     first_weight: float = 0.1
     smallest_weight: float = 0.05
     vain_share: float = 0.1
