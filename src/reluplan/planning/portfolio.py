@@ -137,7 +137,7 @@ class Portfolio:
     @property
     def _is_search_vain(self) -> bool:
         """Whether a search by itself, which has no end, is no use: there is no limit, and nobody to prove anything."""
-        return math.isinf(self._work.clock.time_limit) and not self._milp.applies
+        return math.isinf(self._work.clock.time_limit) and (clock.is_counted() or not self._milp.applies)
 
     def _known(self) -> object:
         """What may wake a stage that rests: another plan, or fewer unstable units."""

@@ -25,6 +25,7 @@ class BackgroundSolve:
         self._supervisor = Supervisor(Child(dies_with_us=True), name, model, options, settings)
         self._poll_seconds = settings.poll_seconds
         self.is_paused = False
+        self._result: SolveResult | None = None
         self._supervisor.begin()
 
     def look(self, until: float = 0.0) -> SolveResult | None:
@@ -32,15 +33,16 @@ class BackgroundSolve:
 
         Ctrl-C is raised between two messages; none of them is lost, so another look takes what is left.
         """
-        while True:
+        while self._result is None:
             left = max(0.0, until - clock.now())
             with held() as hold:
                 waiting = self._supervisor.has_messages
-                result = self._supervisor.look(min(left, self._poll_seconds))
+                self._result = self._supervisor.look(min(left, self._poll_seconds))
             if hold.interrupted:
                 raise KeyboardInterrupt
-            if result is not None or (left <= 0.0 and not waiting):
-                return result
+            if left <= 0.0 and not waiting:
+                break
+        return self._result
 
     def pause(self) -> None:
         """Stop the process until `resume`."""

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
+from reluplan.bounds.boxes import AllPlanBounds
 from reluplan.bounds.reachability import reachable_within
 from reluplan.bounds.span import Span
 from reluplan.encoding.window_cuts import WindowCut
@@ -114,8 +115,9 @@ class _Prefix:
             self.bound = min(self.bound, progress.bound + progress.margin)
 
     def _take(self, outcome: SolveResult) -> None:
-        self.bound = min(self.bound, outcome.dual_bound + outcome.margin)
-        if outcome.status is SolveStatus.INFEASIBLE:
+        if outcome.status is not SolveStatus.INFEASIBLE:
+            self.bound = min(self.bound, outcome.dual_bound + outcome.margin)
+        elif not isinstance(self.windows[0].bounds, AllPlanBounds):  # of all plans, the incumbent's contradicts it
             raise InfeasibleError("no better plan has such a prefix")
 
     @property
