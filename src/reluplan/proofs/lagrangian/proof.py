@@ -24,6 +24,8 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from reluplan import clock
 from reluplan.encoding.window_cuts import WindowCut
 from reluplan.errors import InfeasibleError
@@ -65,6 +67,9 @@ class LagrangianProof:
         A move that has begun may go on after the deadline, for some share of the time of the run: MILPs that are cut
         short prove little.
         """
+        boxes = state.boxes
+        if not all(np.isfinite(side).all() for side in (boxes.action_lower, boxes.action_upper)):
+            return  # windows are sampled within them
         ascent = DualAscent(state, self._settings, self._last_moment(state, deadline), self._window_bounds)
         try:
             iterate = _first(ascent) if self._iterate is None else _resumed(ascent, self._iterate)  # 1 to 3
