@@ -121,6 +121,12 @@ def _stacked(blocks: list[list[Matrix]]) -> Matrix:
     return np.block(blocks)
 
 
+def lp_bound(model: Model, deadline: float = math.inf) -> float:
+    """An upper bound of a model's objective by its LP relaxation, proven by duality, offset included."""
+    best = PersistentLp(model).maximum(np.arange(model.column_count), model.objective, deadline)
+    return best + model.offset
+
+
 def row_duals(model: Model, time_limit: float) -> Array | None:
     """Optimal multipliers of the rows of a model's LP relaxation, in the sign convention of `safe_bound`; None if the
     LP has no optimum or the time is up."""

@@ -8,7 +8,7 @@ from reluplan import clock
 from reluplan.bounds.boxes import equal_steps
 from reluplan.bounds.span import with_last_apart
 from reluplan.encoding.window import cut_window
-from reluplan.optimisation.persistent_lp import PersistentLp
+from reluplan.optimisation.persistent_lp import lp_bound
 from reluplan.proofs.proof_state import ProofState
 
 
@@ -32,7 +32,6 @@ class SingleStepProof:
             if clock.now() > deadline:
                 return
             model = cut_window(state.problem, state.boxes, span).plan_model.model
-            best = PersistentLp(model).maximum(np.arange(model.column_count), model.objective, deadline)
-            rewards += [best + model.offset] * span.count
+            rewards += [lp_bound(model, deadline)] * span.count
         terms = state.problem.discount_factors[:-1] * rewards
         state.offer(float(np.sum(terms)), 1e-9 * float(np.abs(terms).sum()), "LPs of single steps")

@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from reluplan import clock
 from reluplan.bounds.boxes import BetterPlanBounds, HorizonBounds, require_claim
+from reluplan.bounds.reachability import reachable_within
 from reluplan.bounds.span import Span
 from reluplan.errors import InfeasibleError
 from reluplan.optimisation.model import Index, Model, ModelBuilder
-from reluplan.optimisation.persistent_lp import PersistentLp, row_duals
+from reluplan.optimisation.persistent_lp import lp_bound, row_duals
 from reluplan.optimisation.safe_bound import safe_upper_bound
 from reluplan.problem.discounting import SMALLEST_FACTOR
 from reluplan.problem.problem import Problem
@@ -99,9 +100,7 @@ def lp_bounds(windows: Sequence[WindowSubproblem], multipliers: Array, deadline:
     for window in windows:
         if clock.now() > deadline:
             return None
-        model = lagrangian_model(window, multipliers)
-        best = PersistentLp(model).maximum(np.arange(model.column_count), model.objective, deadline)
-        bounds.append(best + model.offset)
+        bounds.append(lp_bound(lagrangian_model(window, multipliers), deadline))
     return np.array(bounds)
 
 
@@ -144,6 +143,12 @@ def cut_off(
             raise answer
     pairs = [(span, each) for span, each in zip(asked, answers, strict=True) if isinstance(each, BetterPlanBounds)]
     state.tighten([span for span, _ in pairs], [each for _, each in pairs])
+
+
+def reach_within(state: ProofState, lps_until: float, deadline: float) -> None:
+    """Forward bounds within the boxes, with LPs until a moment; raises NoBetterPlanError if nothing is left."""
+    within = reachable_within(state.problem, state.boxes, lps_until, deadline)
+    state.tighten([Span(0, state.problem.horizon)], [within])
 
 
 def total_bound(windows: Sequence[WindowSubproblem], bounds: Array) -> float:

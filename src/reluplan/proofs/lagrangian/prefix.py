@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from reluplan import clock
 from reluplan.bounds.boxes import AllPlanBounds
-from reluplan.bounds.reachability import reachable_within
 from reluplan.bounds.span import Span
 from reluplan.encoding.window_cuts import WindowCut
 from reluplan.errors import InfeasibleError, NoBetterPlanError
@@ -30,6 +29,7 @@ from reluplan.proofs.lagrangian.lp_windows import (
     is_affordable,
     lagrangian_model,
     lp_bounds,
+    reach_within,
     relax,
     total_bound,
     windows_of,
@@ -136,8 +136,7 @@ class _Prefix:
         cut_off(state, self.windows, self.multipliers, self._bounds, False, deadline)
         if clock.now() > deadline:
             return False
-        within = reachable_within(state.problem, state.boxes, deadline, deadline)
-        state.tighten([Span(0, state.problem.horizon)], [within])
+        reach_within(state, deadline, deadline)
         state.cuts = (*state.cuts, self._cut())
         return True
 

@@ -23,10 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan import clock
-from reluplan.bounds.reachability import reachable_within
-from reluplan.bounds.span import Span
 from reluplan.errors import InfeasibleError, NoBetterPlanError
-from reluplan.proofs.lagrangian.lp_windows import cut_off, is_affordable, lp_bounds, relax, total_bound, windows_of
+from reluplan.proofs.lagrangian.lp_windows import (
+    cut_off,
+    is_affordable,
+    lp_bounds,
+    reach_within,
+    relax,
+    total_bound,
+    windows_of,
+)
 from reluplan.proofs.lagrangian.settings import Effort, RelaxationSettings
 from reluplan.proofs.lagrangian.subproblem import WindowSubproblem
 from reluplan.proofs.proof_state import ProofState
@@ -96,8 +102,7 @@ class RelaxationProof:
         state.offer(total_bound(windows, bounds), 0.0, "LPs of windows")
         cut_off(state, windows, multipliers, bounds, effort.units, deadline)
         until = clock.now() + self._settings.forward_share * max(0.0, deadline - clock.now())
-        within = reachable_within(state.problem, state.boxes, min(until, deadline), deadline)
-        state.tighten([Span(0, state.problem.horizon)], [within])
+        reach_within(state, min(until, deadline), deadline)
 
 
 @dataclass(frozen=True)
