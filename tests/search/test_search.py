@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from reluplan.problem.problem import Problem, Variable
 from reluplan.problem.rollout import Trajectory, rollout
 from reluplan.search import HEURISTICS, Heuristic, Phase, PlanSearch, search_plans
 from reluplan.search.batch import roll_out
+from reluplan.search.beam_search import _selected, beam_plan, beam_search
 from reluplan.search.box import search_box
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
@@ -157,7 +159,7 @@ def test_a_known_optimum() -> None:
     assert searched(line_problem()).incumbent.reward == pytest.approx(-10.0, abs=1e-6)
 
 
-@pytest.mark.parametrize("heuristic", [dynamic_programming, gradient_ascent])
+@pytest.mark.parametrize("heuristic", [beam_search, dynamic_programming, gradient_ascent])
 def test_heuristics_see_a_final_reward(heuristic: Callable[[Context], Paused[None]]) -> None:
     """Going to 5 pays at every step, being back at the end pays more: no step alone shows it."""
     home = PiecewiseLinear(np.array([-100.0, 0.0, 0.0]))
@@ -168,6 +170,41 @@ def test_heuristics_see_a_final_reward(heuristic: Callable[[Context], Paused[Non
     assert best is not None
     assert context.best is not None
     assert best - 0.5 <= context.best.total_reward <= best + 1e-4
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_beam_that_is_wide_enough_finds_the_best_of_all_sequences(seed: int) -> None:
+    """2^6 sequences of a boolean action fit into any beam: its plan is the best of them, by their merit."""
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, relus=6, horizon=6)
+    switches = tuple(Variable(action.name, "boolean", 0.0, 1.0) for action in problem.actions[:1])
+    still = tuple(Variable(action.name, "boolean", 0.0, 0.0) for action in problem.actions[1:])
+    problem = replace(problem, actions=(*switches, *still), initial_upper=problem.initial_lower)
+    problem = with_final_reward(rng, problem) if seed % 2 else problem
+    context = context_of(problem)
+    found = finish(beam_plan(context))
+    assert found is not None
+    actions = np.zeros((2**6, 6, len(problem.actions)))
+    actions[..., 0] = np.array(list(itertools.product((0.0, 1.0), repeat=6)))
+    every = Decisions(np.repeat(problem.initial_lower[None], 2**6, axis=0), actions, np.zeros((2**6, 7, 0)))
+    merits = context.evaluate(every)[1].merit(context.merit.penalty)
+    merit = context.evaluate(found)[1].merit(context.merit.penalty)[0]
+    assert merit == pytest.approx(merits.max(), rel=1e-9, abs=1e-9)
+
+
+def test_a_narrow_beam_keeps_ways_that_are_behind() -> None:
+    """The best half is one state again and again; the other half is one way into each cell."""
+    states = np.concatenate([np.zeros((60, 1)), np.linspace(1.0, 10.0, 40)[:, None]])
+    earned = np.concatenate([np.full(60, 5.0), np.linspace(1.0, 4.0, 40)])
+    kept = _selected(states, earned, 16)
+    assert len(kept) <= 16
+    assert (earned[kept[:8]] == 5.0).all()
+    assert np.ptp(states[kept[8:]]) > 5.0
+
+
+def test_no_beam_where_it_would_take_too_long() -> None:
+    chosen = replace(DEFAULTS, beam_search=replace(DEFAULTS.beam_search, operations=1.0))
+    assert finish(beam_plan(context_of(line_problem(), chosen=chosen))) is None
 
 
 def test_a_goal_away_from_the_reward_is_reached_at_the_last_moment() -> None:

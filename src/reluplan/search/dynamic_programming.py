@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan import clock
 from reluplan.problem.problem import Variable
 from reluplan.search import starts
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
 from reluplan.search.local_search import local_search
+from reluplan.search.single_steps import final_value, one_step
 from reluplan.search.state_grid import Grid
 from reluplan.search.time_slice import Paused
 
@@ -87,9 +87,9 @@ def _backward(context: Context, grid: Grid, levels: Array) -> Paused[list[Array]
     discount = context.problem.discount
     converged = context.settings.dynamic_programming.converged
     states, actions = np.repeat(nodes, len(levels), axis=0), np.tile(levels, (len(nodes), 1))
-    gains, following = yield from _one_step(context, states, actions)
+    gains, following = yield from one_step(context, states, actions)
     weights = grid.weights(following)
-    values = [_final_value(context, nodes)]
+    values = [final_value(context, nodes)]
     for _ in range(context.problem.horizon):
         yield from context.pause()
         values.append((gains + discount * (weights @ values[-1])).reshape(len(nodes), -1).max(axis=1))
@@ -97,26 +97,6 @@ def _backward(context: Context, grid: Grid, levels: Array) -> Paused[list[Array]
         if np.ptp(change) <= converged * max(1.0, float(np.abs(change).max())):
             break
     return values
-
-
-def _one_step(context: Context, states: Array, actions: Array) -> Paused[tuple[Array, Array]]:
-    """R − penalty · violation of single steps (count,), and the next states (count, n)."""
-    gains, following = [], []
-    most = int(clock.SAMPLE_WORK / context.problem.dynamics.operations)
-    size = max(1, min(context.settings.dynamic_programming.chunk, most))
-    for first in range(0, len(states), size):
-        part = slice(first, first + size)
-        batch = Decisions(states[part], actions[part, None], np.zeros((len(states[part]), 2, 0)))
-        yield from context.pause()
-        rollout = context.roll_out(batch)
-        gains.append(context.merit.step_merit(rollout))
-        following.append(rollout.states[:, 1])
-    return np.concatenate(gains), np.concatenate(following)
-
-
-def _final_value(context: Context, states: Array) -> Array:
-    batch = Decisions(states, np.zeros((len(states), 0, len(context.problem.actions))), np.zeros((len(states), 1, 0)))
-    return context.merit.final_merit(context.roll_out(batch))
 
 
 def _forward(context: Context, grid: Grid, values: list[Array]) -> Paused[Decisions]:
@@ -142,7 +122,7 @@ def _best_action(context: Context, state: Array, t: int, grid: Grid, value: Arra
         reach = size * (high - low)
         tried = best + reach * np.clip(context.rng.uniform(-1.2, 1.2, (count, len(low))), -1.0, 1.0)
         tried = np.clip(np.where(context.box.discrete_actions, np.round(tried), tried), low, high)
-        gains, following = yield from _one_step(context, np.tile(state, (count, 1)), tried)
+        gains, following = yield from one_step(context, np.tile(state, (count, 1)), tried)
         totals = gains + context.problem.discount * (grid.weights(following) @ value)
         top = int(np.argmax(totals))
         if totals[top] > best_value:

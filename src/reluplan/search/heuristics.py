@@ -35,6 +35,7 @@ from enum import Enum
 from typing import Protocol
 
 from reluplan.registry import Registry
+from reluplan.search.beam_search import beam_search
 from reluplan.search.constant_actions import constant_actions
 from reluplan.search.context import Context
 from reluplan.search.cross_entropy import cross_entropy
@@ -104,6 +105,7 @@ HEURISTICS.register("receding-horizon", Heuristic(receding_horizon, Phase.CONSTR
 HEURISTICS.register("local-search", Heuristic(improve_best, Phase.ONCE, weight=4.0))
 HEURISTICS.register("constant-actions", Heuristic(constant_actions, Phase.ONCE))
 HEURISTICS.register("dynamic-programming", Heuristic(dynamic_programming, Phase.ONCE))
+HEURISTICS.register("beam-search", Heuristic(beam_search, scope=Scope.WHOLE))
 HEURISTICS.register("cross-entropy", Heuristic(cross_entropy, scope=Scope.WHOLE, weight=3.0))
 HEURISTICS.register("path-integral", Heuristic(path_integral, scope=Scope.WHOLE))
 HEURISTICS.register("repair", Heuristic(repair, Phase.REPAIR))

@@ -185,6 +185,25 @@ class PopulationSettings:
 
 
 @dataclass(frozen=True)
+class BeamSearchSettings:
+    """Beam search.
+
+    narrow, wide: ways that are followed, drawn between them; narrower where they would take more than `operations`.
+    actions: that are tried in each state; all of them instead if they are discrete and at most `most_actions`.
+    between: the share of tried values that are neither at an end of their box nor in its middle.
+    first_states: that a beam begins from, if there is a choice.
+    """
+
+    narrow: int = 64
+    wide: int = 4_096
+    operations: float = 5e9
+    actions: int = 8
+    most_actions: int = 16
+    between: float = 0.3
+    first_states: int = 64
+
+
+@dataclass(frozen=True)
 class OneOptSettings:
     """Changes of single discrete decisions.
 
@@ -267,7 +286,6 @@ class DynamicProgrammingSettings:
     tried_actions: at each step of the plan, drawn at random,
     refinements: in boxes of these shares around the best so far, one after the other.
     converged: the induction ends when the value function changes by a constant, up to this (relative).
-    chunk: single steps that are evaluated together; what fits into the cache is several times faster.
     """
 
     most_states: int = 3
@@ -278,7 +296,6 @@ class DynamicProgrammingSettings:
     tried_actions: int = 200
     refinements: tuple[float, ...] = (1.0, 0.2, 0.04)
     converged: float = 1e-7
-    chunk: int = 4096
 
 
 @dataclass(frozen=True)
@@ -306,6 +323,7 @@ class SearchSettings:
     gradient_ascent: GradientAscentSettings = field(default_factory=GradientAscentSettings)
     perturbation: PerturbationSettings = field(default_factory=PerturbationSettings)
     population: PopulationSettings = field(default_factory=PopulationSettings)
+    beam_search: BeamSearchSettings = field(default_factory=BeamSearchSettings)
     one_opt: OneOptSettings = field(default_factory=OneOptSettings)
     receding_horizon: RecedingHorizonSettings = field(default_factory=RecedingHorizonSettings)
     sliding_window: SlidingWindowSettings = field(default_factory=SlidingWindowSettings)
