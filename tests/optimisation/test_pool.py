@@ -31,6 +31,17 @@ def test_results_come_in_order_from_processes_that_stay() -> None:
     assert [r.objective for r in results] == [r.objective for r in again]
 
 
+def test_a_pool_may_use_fewer_processes_for_a_while() -> None:
+    models = [feasible_model(seed) for seed in range(4)]
+    jobs = [Job(model, SolveOptions()) for model in models]
+    with WorkerPool("highs", 2) as pool:
+        for count in (2, 1, 2):
+            pool.use(count)
+            assert pool.worker_count == count
+            found = [result.objective for result in pool.solve_all(jobs)]
+            assert found == pytest.approx([optimum(model) for model in models], abs=1e-6)
+
+
 def test_a_stopped_job_does_not_stop_the_next() -> None:
     with WorkerPool("highs", 1) as pool:
         (stopped,) = pool.solve_all([Job(hard_model(), SolveOptions(should_stop=lambda: True))])

@@ -98,6 +98,7 @@ class Portfolio:
             while not self._is_over:
                 arm = self._next()
                 self._share_threads(arm)
+                self._work.lent_threads = int(arm is not None and self._lends_a_thread(arm))
                 if arm is not None:
                     self._turn(arm)
                 elif self._milp.is_running:
@@ -191,6 +192,10 @@ class Portfolio:
             with self._work.log.stage(MilpStage.name, goes_on=not self._milp.is_outdated):
                 self._guarded(MilpStage.name, lambda: self._milp.resume(anew=is_best))
             self._watched_at = clock.now()
+
+    def _lends_a_thread(self, arm: Arm) -> bool:
+        """Whether a stage leaves the MILP beside it a thread of its own: not before it was in vain for a while."""
+        return self._beside is not None and self._milp.is_running and arm.rating.vain > arm.rating.patience
 
     def _watch(self, until: float = 0.0) -> None:
         """Take over what the MILP beside us has found, waiting for its end until a moment (of clock.now)."""

@@ -41,10 +41,10 @@ Schedule = tuple[Step, ...]
 
 IN_TURNS = (
     "lagrangian",
+    "relaxation",
     "search",
     "prefix",
     "grid",
-    "relaxation",
     "single-steps",
     "crown",
     "tightening",
@@ -61,7 +61,8 @@ AUTO: Schedule = (
     Step("propagation", 0.02, 10.0),
     Step("interval"),
     Step("search", 0.03, 3.0, Condition.UNSETTLED),
-    Step("relaxation", 0.05),
+    # As for the base model: the MILP begins with the turns, and is not stopped for boxes that are a little smaller.
+    Step("tightening", 0.03, 2.0),
     *(Step(name, when=Condition.IN_TURNS) for name in IN_TURNS),
 )
 """The default: a plan within seconds, then all stages in turns until a bound meets it."""

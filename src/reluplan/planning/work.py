@@ -29,7 +29,8 @@ class Work:
 
     forward, all_plans: None until the bounds' stage. bounds_were_slow: whether that used up its share of the time.
     is_finished: nothing better than the incumbent is left, so there is nothing to do. cuts: that hold for every plan
-    that is better than the incumbent, as the boxes of better plans do.
+    that is better than the incumbent, as the boxes of better plans do. lent_threads: that something beside the stages
+    uses; workers do without them.
     """
 
     def __init__(self, run: Run, options: PlanOptions, settings: PlanSettings) -> None:
@@ -41,6 +42,7 @@ class Work:
         self.bounds_were_slow = False
         self.is_finished = False
         self.cuts: tuple[WindowCut, ...] = ()
+        self.lent_threads = 0
         self._first_gaps: Array | None = None
         self._better_plans: BetterPlanBounds | None = None
         self._pool: WorkerPool | None = None
@@ -117,8 +119,10 @@ class Work:
     @property
     def pool(self) -> WorkerPool:
         """Worker processes, started when they are first needed."""
+        count = max(1, self.options.thread_count - self.lent_threads)
         if self._pool is None:
-            self._pool = WorkerPool(self.options.solver, self.options.thread_count)
+            self._pool = WorkerPool(self.options.solver, count)
+        self._pool.use(count)
         return self._pool
 
     def close_pool(self) -> None:

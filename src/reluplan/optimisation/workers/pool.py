@@ -52,6 +52,13 @@ class WorkerPool:
     def __enter__(self) -> WorkerPool:
         return self
 
+    def use(self, worker_count: int) -> None:
+        """So many processes from now on; those that are no longer used stand idle. Not while others solve or call."""
+        if worker_count != self.worker_count:
+            self._threads.shutdown(wait=True)
+            self._threads = ThreadPoolExecutor(worker_count)
+            self.worker_count = worker_count
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
