@@ -65,12 +65,18 @@ class PrefixProof:
                     return
                 if not self._prefix.tighten(state, deadline):
                     return
+                self._length = self._longer(self._prefix)
                 self._prefix = None
-                self._length = max(self._length + 1, int(self._settings.growth * self._length))
         except NoBetterPlanError:
             raise
         except InfeasibleError:
             state.offer_no_better_plan("prefixes")
+
+    def _longer(self, prefix: _Prefix) -> int:
+        """Steps of the next prefix."""
+        settings = self._settings
+        growth = settings.quick_growth if prefix.seconds <= settings.quick else settings.growth
+        return max(self._length + 1, int(growth * self._length))
 
     def close(self) -> None:
         """End the MILP that stands still."""
@@ -81,7 +87,8 @@ class PrefixProof:
 
 @dataclass(eq=False)
 class _Prefix:
-    """A prefix, the single steps after it with the bounds of their LPs, and the MILP that is being solved."""
+    """A prefix, the single steps after it with the bounds of their LPs, and the MILP that is being solved; seconds:
+    that it has taken."""
 
     windows: list[WindowSubproblem]
     multipliers: Array
@@ -89,11 +96,13 @@ class _Prefix:
     solve: BackgroundSolve
     bound: float = math.inf
     is_solved: bool = False
+    seconds: float = 0.0
 
     def go_on(self, state: ProofState, deadline: float) -> bool:
         """Let the MILP go on until the deadline; whether it has come to its end."""
         if self.is_solved:
             return True
+        began = clock.now()
         self.solve.resume()
         try:
             outcome = self.solve.look(deadline)
@@ -105,6 +114,7 @@ class _Prefix:
                 self.solve.end()
             else:
                 self.solve.pause()
+            self.seconds += clock.now() - began
             source = f"a prefix of {self.windows[0].span.length} steps"
             state.offer(total_bound(self.windows, self._bounds), 0.0, source)
         return self.is_solved

@@ -105,11 +105,14 @@ class RelaxationSettings:
 class PrefixSettings:
     """The proof by prefixes.
 
-    first: steps of the first one. growth: of the next one. precision: a prefix is solved to this share of the gap.
+    first: steps of the first one. growth: of the next one; quick_growth: after one that took no more than quick
+    seconds. precision: a prefix is solved to this share of the gap.
     """
 
     first: int = 2
     growth: float = 1.5
+    quick_growth: float = 2.5
+    quick: float = 1.0
     precision: float = 0.02
 
 
