@@ -242,4 +242,4 @@ class Portfolio:
         ratings = [(arm.stage.name, arm.rating) for arm in self._arms]
         if self._beside is not None:
             ratings.append((MilpStage.name, self._beside))
-        return [Share(name, r.turns, round(r.seconds, 3), round(r.halvings, 4)) for name, r in ratings if r.turns]
+        return [Share(name, r.turns, round(r.seconds, 6), round(r.halvings, 4)) for name, r in ratings if r.turns]
