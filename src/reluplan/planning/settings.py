@@ -53,7 +53,7 @@ class PortfolioSettings:
     vain_share: float = 0.1
     vain_seconds: float = 30.0
     memory: float = 0.7
-    search_weight: float = 0.5
+    search_weight: float = 1.0
     promise: float = 0.3
 
 
