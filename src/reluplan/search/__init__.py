@@ -10,8 +10,8 @@ in the next. The heuristics (`heuristics`) take turns (`turns`), each in proport
   (`receding_horizon`), whose time is linear in the horizon;
 - once each: local search from the best plan so far, from the best plan that repeats one action (`constant_actions`),
   and from what dynamic programming on a grid finds where there are few states (`dynamic_programming`);
-- again and again: populations (`cross_entropy`, `path_integral`) that begin everywhere or around the best plan; beams of
-  ways from the first state on (`beam_search`);
+- again and again: populations (`cross_entropy`, `path_integral`) that begin everywhere or around the best plan; beams
+  of ways from the first state on (`beam_search`);
   perturbation of the best plan (`perturbation`), gradient ascent from many plans (`gradient_ascent`), and changes of
   single discrete decisions (`one_opt`), each followed by local search;
 - if nothing keeps every constraint yet: local search with higher and higher penalties (`repair`).
