@@ -64,7 +64,7 @@ def test_a_population_moves_to_its_best_plans(seed: int, update: Update) -> None
     shares, exponents = before.draw(context, 200)
     target = shares.take(np.array([7]))
     away = sum(((a - b) ** 2).reshape(200, -1).sum(axis=1) for a, b in zip(shares.parts, target.parts, strict=True))
-    after = update(before, Sample(shares, exponents, -away), DEFAULTS.population)
+    after = update(before, Sample(shares, exponents, -away, np.zeros(200)), DEFAULTS.population)
 
     def distance(population: Population) -> float:
         steps = population.mean.minus(target).parts
@@ -130,6 +130,23 @@ def test_a_forbidden_region_is_gone_round_or_jumped_over_but_not_entered() -> No
         PlanSearch(problem, into(found), heuristics=("cross-entropy",)).run(0.005)
     assert all(check(problem, plan).ok for plan in found)
     assert found[-1].total_reward == pytest.approx(0.0, abs=1e-5)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([fitted, weighted]), st.sampled_from([1e-3, 0.1, 1.0]))
+def test_a_run_that_began_with_a_smaller_penalty_ends_with_the_whole_one(
+    seed: int, update: Update, ease: float
+) -> None:
+    """reward − penalty · violation in the end, also of plans that were sampled when violations cost less."""
+    problem = random_problem(np.random.default_rng(seed), relus=4, horizon=3)
+    context = context_of(problem)
+    context.settings = replace(DEFAULTS, population=replace(DEFAULTS.population, plans=64, easy=3, generations=6))
+    kept = finish(evolve(context, Population.everywhere(context), update, "test", ease))
+    assert kept is not None
+    score = finish(context.sample(context.box.at(kept.shares)))
+    assert kept.violations == pytest.approx(score.violation, abs=1e-4)
+    assert kept.merits == pytest.approx(score.merit(context.merit.penalty), rel=1e-4, abs=1e-3)
+    assert (np.diff(kept.merits) <= 0.0).all()
 
 
 def test_where_a_sample_takes_too_long_there_is_none() -> None:

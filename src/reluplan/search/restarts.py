@@ -28,7 +28,7 @@ def refine(context: Context, population: Population, update: Update, source: str
     A run that ends without a plan that keeps every constraint raises the penalty for those after it.
     """
     settings = context.settings.population
-    kept = yield from evolve(context, population, update, source)
+    kept = yield from evolve(context, population, update, source, _ease(context))
     if kept is None:
         return
     best = context.box.at(kept.shares.take(np.arange(min(settings.ascending, len(kept.merits)))))
@@ -38,3 +38,9 @@ def refine(context: Context, population: Population, update: Update, source: str
         yield from local_search(context, plan)
     if not context.found:
         context.raise_penalty()
+
+
+def _ease(context: Context) -> float:
+    """The factor of the penalty at the beginning of a run: a small one in some, at random."""
+    settings = context.settings.population
+    return settings.eased_penalty if context.rng.random() < settings.eased else 1.0
