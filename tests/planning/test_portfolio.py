@@ -46,6 +46,27 @@ def test_halving_the_gap_gains_the_same_whatever_is_left() -> None:
     assert Standing(0.0, 0.5, 1.0).gain_since(Standing(0.0, 1.0, 1.0)) == 0.0  # below the target all is done
 
 
+def test_catching_up_counts_less_the_farther_behind_a_bound_is() -> None:
+    """Halving the own gap is worth promise · (gap / own gap) · ln 2."""
+    gap = 1.0
+    for own in (1.0, 10.0, 1000.0):
+        before, after = (Standing(0.0, gap, 1e-6, own_bound=bound) for bound in (2.0 * own, own))
+        assert after.gain_since(before, promise=0.3) == pytest.approx(0.3 * gap / own * math.log(2.0))
+
+
+def test_old_gains_fade_with_the_seconds_spent_in_vain() -> None:
+    """A long turn in vain counts more than a short one."""
+    rates = []
+    for seconds in (0.0, 1.0, 2.0, 4.0):
+        rating = Rating(PortfolioSettings(), patience=2.0)
+        rating.record(1.0, math.log(2.0), math.log(2.0))
+        if seconds:
+            rating.record(seconds, 0.0, 0.0)
+        rates.append(rating.gap_per_second)
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] < rates[0] / 2.0 ** (4.0 / 2.0)
+
+
 def test_what_gains_nothing_waits_longer_each_time() -> None:
     rating = Rating(PortfolioSettings(), patience=2.0)
     assert rating.weight(1.0) == PortfolioSettings().first_weight

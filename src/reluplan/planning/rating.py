@@ -3,7 +3,7 @@
 A turn of a stage gains ln(gap before / gap after), the gap being bound − reward and at least the target: halving it
 counts alike whether much or little is left. A first plan, and a first bound, gain 1 each. Smaller boxes gain a share of
 ln(looseness before / after), since all others are better with them; and a proof whose own bound follows behind that of
-others gains a share of what it has caught up.
+others gains a share of what it has caught up, a smaller one the farther behind it is.
 
 The time is shared by stride scheduling (Waldspurger and Weihl 1995): each stage has a weight, its account grows by
 seconds / weight, and the one is next whose account would be the smallest after its turn. So stages that always have
@@ -36,7 +36,7 @@ class Standing:
         if 0.0 < self.looseness < before.looseness:
             gain += promise * math.log(before.looseness / self.looseness)
         own = [Standing(self.reward, each.own_bound, self.target) for each in (self, before)]
-        return max(gain, promise * own[0].gap_gain_since(own[1]))
+        return max(gain, promise * self._nearness(own[0]) * own[0].gap_gain_since(own[1]))
 
     def gap_gain_since(self, before: Standing) -> float:
         """The same without boxes."""
@@ -45,6 +45,10 @@ class Standing:
         if before._gap is not None and self._gap is not None:
             gain += max(0.0, math.log(before._gap / self._gap))
         return gain
+
+    def _nearness(self, own: Standing) -> float:
+        """The gap as a share of that of a stage's own bound, at most one: how soon it may be the best."""
+        return 1.0 if self._gap is None or own._gap is None else min(1.0, self._gap / own._gap)
 
     @property
     def _gap(self) -> float | None:
@@ -76,12 +80,16 @@ class Rating:
 
     @property
     def per_second(self) -> float:
-        return self.recent_gain / max(self.recent_seconds, 1e-9) if self.turns else 0.0
+        """What it gained lately, halved each time that it has spent its patience in vain since."""
+        return self._faded(self.recent_gain)
 
     @property
     def gap_per_second(self) -> float:
         """The same of the gap alone, without boxes."""
-        return self.recent_gap_gain / max(self.recent_seconds, 1e-9) if self.turns else 0.0
+        return self._faded(self.recent_gap_gain)
+
+    def _faded(self, gain: float) -> float:
+        return gain / max(self.recent_seconds, 1e-9) * math.exp2(-self.vain / self.patience) if self.turns else 0.0
 
     @property
     def halvings(self) -> float:
