@@ -36,7 +36,8 @@ class Standing:
         if 0.0 < self.looseness < before.looseness:
             gain += promise * math.log(before.looseness / self.looseness)
         own = [Standing(self.reward, each.own_bound, self.target) for each in (self, before)]
-        return max(gain, promise * self._nearness(own[0]) * own[0].gap_gain_since(own[1]))
+        caught_up = own[0].gap_gain_since(own[1]) if math.isfinite(before.own_bound) else 0.0
+        return max(gain, promise * self._nearness(own[0]) * caught_up)
 
     def gap_gain_since(self, before: Standing) -> float:
         """The same without boxes."""

@@ -57,7 +57,7 @@ IN_TURNS = (
 AUTO: Schedule = (
     # A plan never waits for a bound.
     Step("search", 0.02, 0.5),
-    Step("bounds", 0.15),
+    Step("bounds", 0.15, 10.0),
     Step("propagation", 0.02, 10.0),
     Step("interval"),
     Step("search", 0.03, 3.0, Condition.UNSETTLED),

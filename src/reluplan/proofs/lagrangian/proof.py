@@ -65,7 +65,7 @@ class LagrangianProof:
         boxes of which contained those of now.
 
         A move that has begun may go on after the deadline, for some share of the time of the run: MILPs that are cut
-        short prove little.
+        short prove little. Not so where they prove little in any case.
         """
         boxes = state.boxes
         if not all(np.isfinite(side).all() for side in (boxes.action_lower, boxes.action_upper)):
@@ -88,7 +88,9 @@ class LagrangianProof:
                 self._cuts = found
 
     def _last_moment(self, state: ProofState, deadline: float) -> float:
-        """When even a move that has begun must end."""
+        """When even a move that has begun must end: at the deadline, where the MILP of a single step is too much."""
+        if state.boxes.unstable.sum(axis=-1).max(initial=0) > self._settings.most_unstable:
+            return deadline
         longest = clock.now() + self._settings.move_share * state.clock.remaining
         return max(deadline, longest) if math.isfinite(longest) else deadline
 

@@ -120,15 +120,17 @@ class PrefixSettings:
 class LagrangianSettings:
     """The proof by Lagrangian decomposition over time.
 
-    move_share: of the time of the run that is left, for a move that goes on after its turn. patience: no round of MILPs
-    gets more than this share of the time that is left; windows grow until one takes half of that. most_setbacks: rounds
-    in which no move helped, before it gives up. worth_tightening: boxes are tightened again when the gap has fallen to
-    this share of what it was the last time. many_fewer: the horizon is cut anew when at most this share of the unstable
-    units is left. worth_asking: a window that loses less than this share of the gap is not bounded again; doubtful: one
-    whose MILP left this share of its loss open is. most_cuts: rows of cuts that are left to others.
+    move_share: of the time of the run that is left, for a move that goes on after its turn; none does if a step has
+    more than most_unstable units. patience: no round of MILPs gets more than this share of the time that is left;
+    windows grow until one takes half of that. most_setbacks: rounds in which no move helped, before it gives up.
+    worth_tightening: boxes are tightened again when the gap has fallen to this share of what it was the last time.
+    many_fewer: the horizon is cut anew when at most this share of the unstable units is left. worth_asking: a window
+    that loses less than this share of the gap is not bounded again; doubtful: one whose MILP left this share of its
+    loss open is. most_cuts: rows of cuts that are left to others.
     """
 
     move_share: float = 0.5
+    most_unstable: int = 512
     patience: float = 0.35
     most_setbacks: int = 5
     worth_tightening: float = 0.8
