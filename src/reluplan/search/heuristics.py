@@ -82,8 +82,8 @@ class HeuristicFunction(Protocol):
 
 @dataclass(frozen=True)
 class Heuristic:
-    """One way to find or to improve plans: when it runs, where, and how much of the time it gets before anything is
-    known of its gains, compared with others."""
+    """One way to find or to improve plans: when it runs, where, and how much of the time it gets, compared with others,
+    before its gains are counted in."""
 
     run: HeuristicFunction
     phase: Phase = Phase.REPEATED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,11 @@ Update = Callable[["Population", "Sample", PopulationSettings], "Population"]
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Plans as shares of their boxes, the exponents of their noise, merits and violations, all (B,)."""
+    """Plans as shares of their boxes, how smooth the noise was that made each (B,), and their merits (B,)."""
 
     shares: Decisions
     exponents: Array
     merits: Array
-    violations: Array
 
     @property
     def order(self) -> NDArray[np.int64]:
@@ -34,21 +33,14 @@ class Sample:
         return np.argsort(-self.merits, kind="stable")
 
     def take(self, which: NDArray[np.int64]) -> Sample:
-        return Sample(self.shares.take(which), self.exponents[which], self.merits[which], self.violations[which])
+        return Sample(self.shares.take(which), self.exponents[which], self.merits[which])
 
     def joined(self, other: Sample) -> Sample:
         return Sample(
             Decisions.join([self.shares, other.shares]),
             np.concatenate([self.exponents, other.exponents]),
             np.concatenate([self.merits, other.merits]),
-            np.concatenate([self.violations, other.violations]),
         )
-
-    def with_penalty(self, increase: float) -> Sample:
-        """The same plans, with a penalty that is higher by so much."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            merits = self.merits - increase * self.violations
-        return replace(self, merits=np.where(np.isfinite(merits), merits, -np.inf))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,32 +87,27 @@ class Population:
 
 
 def evolve(
-    context: Context, population: Population, update: Update, source: str, ease: float = 1.0
+    context: Context, population: Population, update: Update, source: str, penalty: float | None = None
 ) -> Paused[Sample | None]:
     """Sample, keep the best, move the population to them, until that no longer helps; the best of all, best first.
 
-    ease: the factor of the penalty of violations at the beginning, which rises to one in `easy` generations: a
-    population finds its way through what it may not enter, and moves out of it after that. None where even a small
-    sample would take too long.
+    penalty: of violations, in place of the one that the search has. None where even a small sample would take too long.
     """
+    penalty = context.merit.penalty if penalty is None else penalty
     settings = context.settings.population
     count = min(settings.plans, int(settings.operations / context.operations(1)))
     if count < settings.fewest:
         return None
     kept: Sample | None = None
-    stale, penalty = 0, 0.0
-    for generation in range(settings.generations):
-        easy = max(0.0, 1.0 - generation / settings.easy) if ease < 1.0 else 0.0
-        last_penalty, penalty = penalty, context.merit.penalty * ease**easy
-        kept = None if kept is None else kept.with_penalty(penalty - last_penalty)
-        before = -np.inf if kept is None else kept.merits.max()
+    stale = 0
+    for _ in range(settings.generations):
+        before = -np.inf if kept is None else kept.merits[0]
         sample = yield from _sampled(context, *population.draw(context, count), source, penalty)
         sample = sample if kept is None else sample.joined(kept)
         population = update(population, sample, settings)
         kept = sample.take(sample.order[: settings.kept])
         worthwhile = settings.worthwhile * max(abs(kept.merits[0]), settings.worthwhile)
-        is_eased = easy > 0.0 and kept.violations[0] > 0.0
-        stale = 0 if is_eased or kept.merits[0] > before + worthwhile else stale + 1
+        stale = 0 if kept.merits[0] > before + worthwhile else stale + 1
         if stale >= settings.patience or not np.isfinite(kept.merits[0]):
             break
     return kept
@@ -134,7 +121,7 @@ def _sampled(context: Context, shares: Decisions, exponents: Array, source: str,
     for which in {int(np.argmax(merits)), int(np.argmax(np.where(score.feasible, merits, -np.inf)))}:
         if merits[which] > context.best_merit or (score.feasible[which] and not context.found):
             context.offer(plans.take(np.array([which])), source)
-    return Sample(shares, exponents, score.merit(penalty), score.violation)
+    return Sample(shares, exponents, score.merit(penalty))
 
 
 def _first_exponents(context: Context) -> Array:

@@ -25,10 +25,12 @@ def start(context: Context) -> Population:
 def refine(context: Context, population: Population, update: Update, source: str) -> Paused[None]:
     """Evolve a population, let gradients settle the best plans, and improve the best of them by local search.
 
+    In some runs, at random, violations cost the population little: where every way to a better plan leads through what
+    may not be entered, it is found there, and the gradients and the local search, with the whole penalty, move it out.
     A run that ends without a plan that keeps every constraint raises the penalty for those after it.
     """
     settings = context.settings.population
-    kept = yield from evolve(context, population, update, source, _ease(context))
+    kept = yield from evolve(context, population, update, source, _penalty(context))
     if kept is None:
         return
     best = context.box.at(kept.shares.take(np.arange(min(settings.ascending, len(kept.merits)))))
@@ -40,7 +42,8 @@ def refine(context: Context, population: Population, update: Update, source: str
         context.raise_penalty()
 
 
-def _ease(context: Context) -> float:
-    """The factor of the penalty at the beginning of a run: a small one in some, at random."""
+def _penalty(context: Context) -> float:
+    """Of violations in one run of a population."""
     settings = context.settings.population
-    return settings.eased_penalty if context.rng.random() < settings.eased else 1.0
+    factor = settings.eased_penalty if context.rng.random() < settings.eased else 1.0
+    return factor * context.merit.penalty

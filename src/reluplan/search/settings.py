@@ -158,8 +158,7 @@ class PopulationSettings:
     smallest_spread: as a share of the boxes.
     first_exponents, largest_exponent, exponent_noise: of coloured noise, and how far they move in a generation.
     around: the share of runs that begin around the best plan, with a spread between `near` and `far`.
-    eased: the share of runs that begin with a smaller penalty of violations, by the factor `eased_penalty`, which rises
-        to one in `easy` generations.
+    eased: the share of runs in which violations cost only `eased_penalty` of the penalty.
     ascending: how many of the best plans gradients improve at the end of a run, by `ascent`.
     """
 
@@ -183,8 +182,7 @@ class PopulationSettings:
     near: float = 0.02
     far: float = 0.3
     eased: float = 0.5
-    eased_penalty: float = 3e-3
-    easy: int = 20
+    eased_penalty: float = 0.01
     ascending: int = 8
     ascent: AscentSettings = field(default_factory=lambda: AscentSettings(iterations=60, first_rate=0.01))
 

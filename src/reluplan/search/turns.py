@@ -28,7 +28,6 @@ class Contender:
     vain: int = 0
     done: bool = False
     helped: bool = False
-    ended: bool = False
 
     @property
     def repeated(self) -> bool:
@@ -36,8 +35,8 @@ class Contender:
 
     @property
     def weight(self) -> float:
-        """Of its share, until it has ended once and its gains say more."""
-        return 1.0 if self.ended else self.heuristic.weight
+        """Of its share, before gains are counted in."""
+        return self.heuristic.weight
 
     def patience(self, context: Context) -> int:
         """How often in vain is enough; a population has tried much more than a local search."""
@@ -69,7 +68,6 @@ class Contender:
             self.done = not self.repeated
 
     def _end(self) -> None:
-        self.ended = True
         self.work = None
         self.vain = 0 if self.helped else self.vain + 1
         self.helped = False
