@@ -23,11 +23,11 @@ from reluplan.search import PlanSearch, PlanSink
 from reluplan.search.box import search_box
 from reluplan.search.context import Context
 from reluplan.search.cross_entropy import fitted
-from reluplan.search.merit import Merit
+from reluplan.search.merit import Merit, Score
 from reluplan.search.noise import coloured
 from reluplan.search.path_integral import weighted
 from reluplan.search.population import Population, Sample, Update, evolve
-from reluplan.search.settings import DEFAULTS
+from reluplan.search.settings import DEFAULTS, PopulationSettings
 from reluplan.search.time_slice import TimeSlice, finish
 
 
@@ -64,7 +64,8 @@ def test_a_population_moves_to_its_best_plans(seed: int, update: Update) -> None
     shares, exponents = before.draw(context, 200)
     target = shares.take(np.array([7]))
     away = sum(((a - b) ** 2).reshape(200, -1).sum(axis=1) for a, b in zip(shares.parts, target.parts, strict=True))
-    after = update(before, Sample(shares, exponents, -away), DEFAULTS.population)
+    score = Score(-away, np.zeros(200), np.zeros(200))
+    after = update(before, Sample(shares, exponents, score, penalty=1.0), DEFAULTS.population)
 
     def distance(population: Population) -> float:
         steps = population.mean.minus(target).parts
@@ -143,9 +144,10 @@ def test_what_may_not_be_entered_is_searched_where_violations_cost_little(update
     constraint = Constraint(hole, False, "abs(s' - 4) >= 3")
     problem = replace(problem, constraints=(constraint,), final_reward=-PiecewiseLinear.maximum([last, -last]))
     ends = []
-    for penalty in (None, 0.01):
+    for first_share in (1.0, 0.01):
         context = context_of(problem)
-        kept = finish(evolve(context, Population.everywhere(context), update, "test", penalty))
+        context.settings = replace(DEFAULTS, population=replace(DEFAULTS.population, rising=10_000))
+        kept = finish(evolve(context, Population.everywhere(context), update, "test", first_share))
         assert kept is not None
         ends.append(float(context.box.at(kept.shares).actions[0].sum()))
         assert context.found  # what is passed on keeps every constraint
@@ -153,6 +155,29 @@ def test_what_may_not_be_entered_is_searched_where_violations_cost_little(update
         assert context.best.states[-1, 0] <= 1.0 + 1e-6
     assert ends[0] <= 1.1
     assert ends[1] >= 7.0
+
+
+@pytest.mark.parametrize("update", [fitted, weighted])
+def test_the_penalty_rises_until_violations_cost_all_of_it(update: Update) -> None:
+    """|s'| <= 1 is broken by every plan but few: with 1 % of the penalty at first, and all of it in the end."""
+    problem = hidden_hill(6, Variable("a", "continuous", -1.0, 1.0))
+    state = PiecewiseLinear.variable(2, 3)
+    inside = PiecewiseLinear.maximum([state, -state]) - PiecewiseLinear.constant_of(1.0, 3)
+    problem = replace(problem, constraints=(Constraint(inside, False, "abs(s') <= 1"),))
+    context = context_of(problem)
+    penalties: list[float] = []
+
+    def noted(population: Population, sample: Sample, settings: PopulationSettings) -> Population:
+        penalties.append(sample.penalty)
+        assert sample.merits == pytest.approx(sample.score.reward - sample.penalty * sample.score.violation)
+        return update(population, sample, settings)
+
+    kept = finish(evolve(context, Population.everywhere(context), noted, "test", 0.01))
+    assert kept is not None
+    full = context.merit.penalty
+    assert penalties[0] == pytest.approx(0.01 * full)
+    assert penalties == sorted(penalties)
+    assert kept.penalty == full or not kept.score.violation.any()
 
 
 def test_where_a_sample_takes_too_long_there_is_none() -> None:

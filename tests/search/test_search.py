@@ -46,7 +46,7 @@ from reluplan.search.settings import DEFAULTS, LocalModelSettings, RecedingHoriz
 from reluplan.search.sliding_window import fits
 from reluplan.search.state_grid import Grid
 from reluplan.search.subproblem import splice, subproblem
-from reluplan.search.time_slice import Paused, TimeSlice, finish
+from reluplan.search.time_slice import Paused, Stopwatch, TimeSlice, finish
 
 Array = NDArray[np.float64]
 TANKS = Path("examples/tanks/problem.toml")
@@ -435,3 +435,31 @@ def test_interpolation_on_a_grid_is_exact_for_affine_functions(seed: int) -> Non
     slope = rng.normal(size=3)
     states = rng.uniform([-1.0, 0.0, 4.0], [2.0, 1.0, 4.0], (20, 3))
     assert np.allclose(grid.weights(states) @ (grid.nodes @ slope), states @ slope)
+
+
+def test_a_stopwatch_counts_what_work_took_without_what_it_waited_for() -> None:
+    def work() -> Paused[str]:
+        for _ in range(10):
+            clock.spend(clock.OPERATIONS_PER_SECOND)
+            yield
+        return "done"
+
+    with clock.using(clock.WorkClock()):
+        whole, part = Stopwatch(), Stopwatch()
+        running = whole.of(work())
+        for _ in range(10):
+            next(running)
+            clock.spend(100.0 * clock.OPERATIONS_PER_SECOND)
+        assert finish(running) == "done"
+        assert whole.seconds == pytest.approx(10.0)
+        assert finish(part.of(work(), most=4.5)) is None
+        assert 4.5 <= part.seconds <= 6.0
+
+
+def test_local_search_does_not_begin_again_where_it_has_ended() -> None:
+    context = context_of(random_problem(np.random.default_rng(3), relus=4, horizon=3))
+    finish(Schedule((HEURISTICS["simple-plans"], HEURISTICS["local-search"])).run(context))
+    assert context.best is context.polished
+    programs = context.work.linear_programs
+    finish(HEURISTICS["local-search"].begin(context))
+    assert context.work.linear_programs == programs

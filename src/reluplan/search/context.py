@@ -58,7 +58,7 @@ class Context:
     """One search. `best` is the best plan so far, feasible if `found`, otherwise the one of highest merit.
 
     merit: penalises violations; the penalty grows while no feasible plan is found.
-    optima: where the local searches so far ended.
+    optima: where the local searches so far ended; polished: the plan of the last one.
     """
 
     problem: Problem
@@ -71,6 +71,7 @@ class Context:
     settings: SearchSettings = DEFAULTS
     best: Trajectory | None = None
     best_score: Score | None = None
+    polished: Trajectory | None = None
     work: Work = field(default_factory=Work)
     optima: LocalOptima = field(default_factory=LocalOptima)
 
@@ -246,6 +247,7 @@ class Context:
             return False
         self.merit = dataclasses.replace(self.merit, penalty=raised)
         self.optima.merits.clear()
+        self.polished = None
         return True
 
     def say(self, message: str) -> None:

@@ -102,7 +102,7 @@ HEURISTICS: Registry[Heuristic] = Registry("heuristic", "reluplan.heuristics")
 
 HEURISTICS.register("simple-plans", Heuristic(simple_plans, Phase.CONSTRUCTION, weight=100.0))
 HEURISTICS.register("receding-horizon", Heuristic(receding_horizon, Phase.CONSTRUCTION, weight=10.0))
-HEURISTICS.register("local-search", Heuristic(improve_best, Phase.ONCE, weight=4.0))
+HEURISTICS.register("local-search", Heuristic(improve_best, weight=4.0))
 HEURISTICS.register("constant-actions", Heuristic(constant_actions, Phase.ONCE))
 HEURISTICS.register("dynamic-programming", Heuristic(dynamic_programming, Phase.ONCE))
 HEURISTICS.register("beam-search", Heuristic(beam_search, scope=Scope.WHOLE))

@@ -15,8 +15,8 @@ from reluplan.search.trust_region import TrustRegion
 
 
 def improve_best(context: Context) -> Paused[None]:
-    """Local search from the best plan so far."""
-    if context.best is not None:
+    """Local search from the best plan so far, unless it is where one has ended."""
+    if context.best is not None and context.best is not context.polished:
         yield from local_search(context, context.best)
 
 
@@ -35,6 +35,7 @@ def local_search(context: Context, plan: Trajectory, margin: float | None = None
             break
     if converged:
         context.optima.add(iterate.value)
+        context.polished = plan
     return plan
 
 

@@ -37,6 +37,10 @@ class Score:
         rewards, violations, worst = zip(*((part.reward, part.violation, part.worst) for part in parts), strict=True)
         return cls(np.concatenate(rewards), np.concatenate(violations), np.concatenate(worst))
 
+    def take(self, which: NDArray[np.int64]) -> Score:
+        """Those of some plans."""
+        return Score(self.reward[which], self.violation[which], self.worst[which])
+
     @property
     def feasible(self) -> NDArray[np.bool_]:
         """Which plans keep every constraint within the tolerance of the check."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.search.context import Context
 from reluplan.search.decisions import Decisions
+from reluplan.search.merit import Score
 from reluplan.search.noise import coloured
 from reluplan.search.settings import PopulationSettings
 from reluplan.search.time_slice import Paused
@@ -21,11 +23,18 @@ Update = Callable[["Population", "Sample", PopulationSettings], "Population"]
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Plans as shares of their boxes, how smooth the noise was that made each (B,), and their merits (B,)."""
+    """Plans as shares of their boxes, how smooth the noise was that made each (B,), their scores, and what violations
+    cost."""
 
     shares: Decisions
     exponents: Array
-    merits: Array
+    score: Score
+    penalty: float
+
+    @cached_property
+    def merits(self) -> Array:
+        """Of each plan, (B,)."""
+        return self.score.merit(self.penalty)
 
     @property
     def order(self) -> NDArray[np.int64]:
@@ -33,14 +42,20 @@ class Sample:
         return np.argsort(-self.merits, kind="stable")
 
     def take(self, which: NDArray[np.int64]) -> Sample:
-        return Sample(self.shares.take(which), self.exponents[which], self.merits[which])
+        return Sample(self.shares.take(which), self.exponents[which], self.score.take(which), self.penalty)
 
     def joined(self, other: Sample) -> Sample:
+        """The plans of both, at the penalty of this one."""
         return Sample(
             Decisions.join([self.shares, other.shares]),
             np.concatenate([self.exponents, other.exponents]),
-            np.concatenate([self.merits, other.merits]),
+            Score.join([self.score, other.score]),
+            self.penalty,
         )
+
+    def at_penalty(self, penalty: float) -> Sample:
+        """The same plans where violations cost something else."""
+        return Sample(self.shares, self.exponents, self.score, penalty)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,30 +102,42 @@ class Population:
 
 
 def evolve(
-    context: Context, population: Population, update: Update, source: str, penalty: float | None = None
+    context: Context, population: Population, update: Update, source: str, first_share: float = 1.0
 ) -> Paused[Sample | None]:
     """Sample, keep the best, move the population to them, until that no longer helps; the best of all, best first.
 
-    penalty: of violations, in place of the one that the search has. None where even a small sample would take too long.
+    first_share: of the penalty of violations, p, that they cost in the first generation. It rises by a constant factor
+    in each of the first G generations, p_g = p · first_share^(1 − g/G): a homotopy from a problem nearly without
+    constraints, along which the population is led out of what may not be entered. None where even a small sample would
+    take too long.
     """
-    penalty = context.merit.penalty if penalty is None else penalty
     settings = context.settings.population
-    count = min(settings.plans, int(settings.operations / context.operations(1)))
+    count = min(_size(context), int(settings.operations / context.operations(1)))
     if count < settings.fewest:
         return None
     kept: Sample | None = None
     stale = 0
-    for _ in range(settings.generations):
-        before = -np.inf if kept is None else kept.merits[0]
+    for generation in range(settings.generations):
+        share = first_share ** max(0.0, 1.0 - generation / settings.rising)
+        penalty = share * context.merit.penalty
+        kept = None if kept is None else kept.at_penalty(penalty)
+        before = -np.inf if kept is None else kept.merits.max()
         sample = yield from _sampled(context, *population.draw(context, count), source, penalty)
         sample = sample if kept is None else sample.joined(kept)
         population = update(population, sample, settings)
         kept = sample.take(sample.order[: settings.kept])
         worthwhile = settings.worthwhile * max(abs(kept.merits[0]), settings.worthwhile)
-        stale = 0 if kept.merits[0] > before + worthwhile else stale + 1
+        is_eased = share < 1.0 and bool((kept.score.violation > 0.0).any())
+        stale = 0 if is_eased or kept.merits[0] > before + worthwhile else stale + 1
         if stale >= settings.patience or not np.isfinite(kept.merits[0]):
             break
     return kept
+
+
+def _size(context: Context) -> int:
+    """Of the generations of one run: small ones are quick, large ones thorough."""
+    settings = context.settings.population
+    return int(settings.smallest * (settings.plans / settings.smallest) ** context.rng.random())
 
 
 def _sampled(context: Context, shares: Decisions, exponents: Array, source: str, penalty: float) -> Paused[Sample]:
@@ -121,7 +148,7 @@ def _sampled(context: Context, shares: Decisions, exponents: Array, source: str,
     for which in {int(np.argmax(merits)), int(np.argmax(np.where(score.feasible, merits, -np.inf)))}:
         if merits[which] > context.best_merit or (score.feasible[which] and not context.found):
             context.offer(plans.take(np.array([which])), source)
-    return Sample(shares, exponents, score.merit(penalty))
+    return Sample(shares, exponents, score, penalty)
 
 
 def _first_exponents(context: Context) -> Array:

@@ -10,7 +10,7 @@ from reluplan.search.gradient_ascent import ascend
 from reluplan.search.local_search import local_search
 from reluplan.search.population import Population, Update, evolve
 from reluplan.search.sliding_window import fits
-from reluplan.search.time_slice import Paused
+from reluplan.search.time_slice import Paused, Stopwatch
 
 
 def start(context: Context) -> Population:
@@ -23,27 +23,22 @@ def start(context: Context) -> Population:
 
 
 def refine(context: Context, population: Population, update: Update, source: str) -> Paused[None]:
-    """Evolve a population, let gradients settle the best plans, and improve the best of them by local search.
+    """Evolve a population, let gradients settle the best plans, and improve the best of them by local search, for as
+    long as that took: what it leaves of a plan that has become the best is `improve_best`'s.
 
-    In some runs, at random, violations cost the population little: where every way to a better plan leads through what
-    may not be entered, it is found there, and the gradients and the local search, with the whole penalty, move it out.
+    In some runs, at random, violations cost the population little at first: where every way to a better plan leads
+    through what may not be entered, it is found there, and led out while the penalty rises.
     A run that ends without a plan that keeps every constraint raises the penalty for those after it.
     """
-    settings = context.settings.population
-    kept = yield from evolve(context, population, update, source, _penalty(context))
+    settings, watch = context.settings.population, Stopwatch()
+    first_share = settings.eased_penalty if context.rng.random() < settings.eased else 1.0
+    kept = yield from watch.of(evolve(context, population, update, source, first_share))
     if kept is None:
         return
     best = context.box.at(kept.shares.take(np.arange(min(settings.ascending, len(kept.merits)))))
     ascended, merits = yield from ascend(context, best, settings.ascent)
     plan = context.offer(ascended.take(np.array([int(np.argmax(merits))])), source)
     if fits(context):
-        yield from local_search(context, plan)
+        yield from watch.of(local_search(context, plan), watch.seconds)
     if not context.found:
         context.raise_penalty()
-
-
-def _penalty(context: Context) -> float:
-    """Of violations in one run of a population."""
-    settings = context.settings.population
-    factor = settings.eased_penalty if context.rng.random() < settings.eased else 1.0
-    return factor * context.merit.penalty

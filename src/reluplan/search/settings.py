@@ -147,7 +147,8 @@ class PerturbationSettings:
 class PopulationSettings:
     """Populations of plans (cross-entropy, path integrals).
 
-    plans: of a generation; fewer where their rollouts would take more than `operations`, none below `fewest`.
+    smallest, plans: of a generation, drawn between them for each run; fewer where their rollouts would take more than
+        `operations`, none below `fewest`.
     generations: of one run at most.
     runs: in vain in a row, after which a search that may end does.
     patience: a run ends after this many generations that gained less than `worthwhile` (relative).
@@ -158,10 +159,12 @@ class PopulationSettings:
     smallest_spread: as a share of the boxes.
     first_exponents, largest_exponent, exponent_noise: of coloured noise, and how far they move in a generation.
     around: the share of runs that begin around the best plan, with a spread between `near` and `far`.
-    eased: the share of runs in which violations cost only `eased_penalty` of the penalty.
+    eased: the share of runs in which violations cost only `eased_penalty` of the penalty in the first generation, and
+        all of it after `rising` generations.
     ascending: how many of the best plans gradients improve at the end of a run, by `ascent`.
     """
 
+    smallest: int = 250
     plans: int = 1000
     operations: float = 2e10
     fewest: int = 32
@@ -183,6 +186,7 @@ class PopulationSettings:
     far: float = 0.3
     eased: float = 0.5
     eased_penalty: float = 0.01
+    rising: int = 30
     ascending: int = 8
     ascent: AscentSettings = field(default_factory=lambda: AscentSettings(iterations=60, first_rate=0.01))
 

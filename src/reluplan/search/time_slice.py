@@ -86,3 +86,25 @@ class TimeSlice:
             yield
         finally:
             self.deadline, self.began = outer
+
+
+@dataclass
+class Stopwatch:
+    """Seconds that some work has taken, without those in which it stood still."""
+
+    seconds: float = 0.0
+
+    def of(self, work: Paused[Result], most: float = math.inf) -> Paused[Result | None]:
+        """The same work, measured; None if it took more than so many seconds, after which it is left as it is."""
+        end = self.seconds + most
+        while self.seconds <= end:
+            began = clock.now()
+            try:
+                next(work)
+            except StopIteration as over:
+                result: Result = over.value
+                return result
+            finally:
+                self.seconds += clock.now() - began
+            yield
+        return None
