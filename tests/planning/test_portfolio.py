@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info
 
 from brute_force import optimum
 from patience import plan_patiently
@@ -15,7 +16,7 @@ from random_problems import random_network, random_problem
 from reluplan.errors import InputError
 from reluplan.planning.log import Event
 from reluplan.planning.planner import plan
-from reluplan.planning.rating import Rating, Standing
+from reluplan.planning.rating import Rating, Standing, weights
 from reluplan.planning.result import PlanResult
 from reluplan.planning.settings import PortfolioSettings
 from reluplan.problem.check import check
@@ -68,16 +69,40 @@ def test_old_gains_fade_with_the_seconds_spent_in_vain() -> None:
 
 
 def test_what_gains_nothing_waits_longer_each_time() -> None:
-    rating = Rating(PortfolioSettings(), patience=2.0)
-    assert rating.weight(1.0) == PortfolioSettings().first_weight
-    weights = []
+    settings = PortfolioSettings()
+    vain, other, search = (Rating(settings, 2.0), Rating(settings, 2.0), Rating(settings, 2.0, least=0.5))
+    assert weights([vain, other, search], settings).tolist() == [settings.first_weight, settings.first_weight, 0.5]
+    found = []
     for _ in range(6):
-        rating.record(1.0, 0.0, 0.0)
-        weights.append(rating.weight(1.0))
-    assert weights == sorted(weights, reverse=True)
-    assert weights[-1] < 0.2 * weights[0]
-    rating.record(1.0, 2.0, 1.0)
-    assert rating.weight(rating.per_second) == 1.0
+        vain.record(1.0, 0.0, 0.0)
+        other.record(0.1, 0.0, 0.0)
+        found.append(weights([vain, other, search], settings))
+    of_vain = [each[0] for each in found]
+    assert of_vain == sorted(of_vain, reverse=True)
+    assert of_vain[-1] < 0.4 * of_vain[0]
+    assert all(each[:2].sum() == pytest.approx(settings.exploration) for each in found)  # nobody gains
+    search.record(1e3, 0.0, 0.0)
+    assert weights([vain, other, search], settings)[2] == pytest.approx(0.5 * settings.search_hope)
+    vain.record(1.0, 2.0, 1.0)
+    assert weights([vain, other, search], settings)[0] == 1.0
+
+
+@given(st.lists(st.tuples(st.floats(0.0, 1e9), st.floats(0.0, 1e3)), min_size=1, max_size=8))
+def test_every_stage_has_its_turns_however_long_it_was_in_vain(known: list[tuple[float, float]]) -> None:
+    settings = PortfolioSettings()
+    ratings = []
+    for seconds, gain in known:
+        rating = Rating(settings, patience=2.0)
+        rating.record(max(seconds, 1e-3), gain, gain)
+        ratings.append(rating)
+    found = weights(ratings, settings)
+    assert (found > 0.0).all()
+    assert np.isfinite(found).all()
+    assert found.max() <= max(1.0, settings.exploration) + 1e-9
+
+
+def blas_threads() -> list[int]:
+    return [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
 
 
 def drift(horizon: int = 12) -> Problem:
@@ -100,6 +125,16 @@ def assert_honest(problem: Problem, result: PlanResult, best: float) -> None:
         again = simulate(problem, found.states[0], found.actions, found.auxiliaries)
         assert again.total_reward == result.reward
         assert check(problem, again).max_violation <= TOLERANCE
+
+
+def test_matrix_products_leave_the_milp_beside_them_its_core() -> None:
+    """One thread less while stages take turns, and as many as before in the end."""
+    before = blas_threads()
+    seen: list[int] = []
+    plan(drift(), gap=1e-9, time_limit=2.0, threads=2, on_event=lambda event: seen.append(max(blas_threads())))
+    assert seen[-1] == 1
+    assert max(seen) <= 2
+    assert blas_threads() == before
 
 
 @pytest.mark.slow

@@ -34,6 +34,7 @@ from reluplan.potentials.potential_set import PotentialSet
 from reluplan.potentials.settings import require_interval_count
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
+from reluplan.threads import matrix_threads
 
 
 def plan(
@@ -104,7 +105,7 @@ def plan_by(
         options.potentials.require_fit(problem)
     run = Run(problem, clock or Clock(options.time_limit), options.gap, on_event)
     try:
-        with interruptible():
+        with interruptible(), matrix_threads(options.thread_count):
             _plan(run, schedule, options, settings)
     except KeyboardInterrupt:
         run.interrupted = True

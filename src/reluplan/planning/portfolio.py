@@ -18,16 +18,20 @@ import numpy as np
 from reluplan import clock
 from reluplan.errors import NoBetterPlanError, OutOfTimeError, SolverError
 from reluplan.planning.log import Share
-from reluplan.planning.rating import Rating, Standing
+from reluplan.planning.rating import Rating, Standing, weights
 from reluplan.planning.settings import PortfolioSettings
 from reluplan.planning.stages import Stages
 from reluplan.planning.stages.milp import BackgroundMilp, MilpStage
 from reluplan.planning.stages.search import SearchStage
 from reluplan.planning.stages.stage import Proving, Stage
 from reluplan.planning.work import Work
+from reluplan.threads import matrix_threads
 
 USED_UP = 0.5
 """A turn that took less than this share of its time had nothing more to do."""
+
+OVERRUN = 2.0
+"""A move that outlasts its turn counts as at most so many turns: how long it was in vain is known all the same."""
 
 
 @dataclass(eq=False)
@@ -94,23 +98,28 @@ class Portfolio:
     def run(self) -> None:
         """Until the bound meets the plan, the MILP is solved to its end, the time is over, or nobody has anything more
         to do."""
+        threads = self._work.options.thread_count - (self._beside is not None)
         try:
-            while not self._is_over:
-                arm = self._next()
-                self._share_threads(arm)
-                self._work.lent_threads = int(arm is not None and self._lends_a_thread(arm))
-                if arm is not None:
-                    self._turn(arm)
-                elif self._milp.is_running:
-                    self._watch(clock.now() + self._settings.longest_unwatched)
-                else:
-                    return
+            with matrix_threads(threads):
+                self._take_turns()
         except KeyboardInterrupt:
             self._watch()
             raise
         finally:
             self._milp.end()
             self._work.log.shares = tuple(self._shares())
+
+    def _take_turns(self) -> None:
+        while not self._is_over:
+            arm = self._next()
+            self._share_threads(arm)
+            self._work.lent_threads = int(arm is not None and self._lends_a_thread(arm))
+            if arm is not None:
+                self._turn(arm)
+            elif self._milp.is_running:
+                self._watch(clock.now() + self._settings.longest_unwatched)
+            else:
+                return
 
     @property
     def _is_over(self) -> bool:
@@ -126,8 +135,10 @@ class Portfolio:
             return self._winner
         if self._is_search_vain and all(arm.stage.name == SearchStage.name for arm in able):
             return None
-        best = self._best_per_second()
-        accounts = [arm.rating.account + self._seconds(arm) / arm.rating.weight(best) for arm in able]
+        shares = weights([arm.rating for arm in able], self._settings)
+        accounts = [
+            arm.rating.account + self._seconds(arm) / weight for arm, weight in zip(able, shares.tolist(), strict=True)
+        ]
         return able[int(np.argmin(accounts))] if able else None
 
     def _able(self) -> list[Arm]:
@@ -156,7 +167,7 @@ class Portfolio:
         gain, gap_gain = after.gain_since(before, self._settings.promise), after.gap_gain_since(before)
         rating.record(spent, gain, gap_gain)
         self._winner = arm if gap_gain >= math.log(2.0) else None
-        rating.account += spent / rating.weight(self._best_per_second())
+        rating.account += min(spent, OVERRUN * seconds) / self._weight(arm)
         if spent >= USED_UP * seconds:
             arm.seconds = self._settings.growth * seconds
         elif gain == 0.0 and self._known() == known:
@@ -171,6 +182,11 @@ class Portfolio:
         if self._milp.is_running:
             longest = min(longest, settings.longest_unwatched)
         return min(max(min(arm.seconds, longest), settings.shortest_turn), remaining)
+
+    def _weight(self, arm: Arm) -> float:
+        """Of a stage that has just had its turn."""
+        arms = [arm, *(other for other in self._able() if other is not arm)]
+        return float(weights([each.rating for each in arms], self._settings)[0])
 
     def _best_per_second(self) -> float:
         """Of all stages that have something to do; the MILP beside them takes no turn of theirs."""

@@ -7,15 +7,21 @@ others gains a share of what it has caught up, a smaller one the farther behind 
 
 The time is shared by stride scheduling (Waldspurger and Weihl 1995): each stage has a weight, its account grows by
 seconds / weight, and the one is next whose account would be the smallest after its turn. So stages that always have
-something to do get time in proportion to their weights, and what was gained lately decides about the weights.
+something to do get time in proportion to their weights, and what was gained lately decides about these (`weights`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from reluplan.planning.settings import PortfolioSettings
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,7 @@ class Standing:
 class Rating:
     """What a stage has gained, with earlier turns counting less and less.
 
-    patience: seconds in vain that halve its weight; least: which never falls below this. vain: seconds since it last
+    patience: seconds in vain that halve its hope; least: its weight never falls below this. vain: seconds since it last
     gained anything. account: of the stride scheduling. seconds, turns, gained: of all turns.
     """
 
@@ -90,19 +96,17 @@ class Rating:
         return self._faded(self.recent_gap_gain)
 
     def _faded(self, gain: float) -> float:
-        return gain / max(self.recent_seconds, 1e-9) * math.exp2(-self.vain / self.patience) if self.turns else 0.0
+        return gain / max(self.recent_seconds, 1e-9) * self.hope if self.turns else 0.0
 
     @property
     def halvings(self) -> float:
         """How many times it has halved the gap."""
         return self.gained / math.log(2.0)
 
-    def weight(self, best: float) -> float:
-        """Its share of what the best stage gains per second; what gains nothing waits longer each time."""
-        if not self.turns:
-            return self.settings.first_weight
-        share = self.per_second / best if best > 0.0 else 0.0
-        return max(share, self.settings.smallest_weight * math.exp2(-self.vain / self.patience), self.least, 1e-6)
+    @property
+    def hope(self) -> float:
+        """Of a stage that gains nothing, halved each time that it has spent its patience in vain."""
+        return math.exp2(-self.vain / self.patience)
 
     def record(self, seconds: float, gain: float, gap_gain: float) -> None:
         """A turn is over; gap_gain: what its gain is without boxes."""
@@ -114,3 +118,22 @@ class Rating:
         self.seconds += seconds
         self.gained += gap_gain
         self.turns += 1
+
+
+def weights(ratings: Sequence[Rating], settings: PortfolioSettings) -> Array:
+    """Of stages that take turns: w_i = max(g_i / max(max_j g_j, g), e h_i / Σ_j h_j), where g_i is what a stage gains
+    per second, g what is little in that time, h_i its hope and e the weight of exploration. In place of the second,
+    stages that had no turn yet have first_weight, and those with a least weight of their own that times their hope,
+    which is no less than `search_hope`.
+
+    Exploration has the same weight in all, however little hope is left: where nobody gains, all have their turns, and a
+    proof that needs many seconds before its bound is the best gets them.
+    """
+    gains = np.array([rating.per_second for rating in ratings])
+    hopes = np.array([max(rating.hope, 1e-6) for rating in ratings])
+    least = np.array([rating.least for rating in ratings]) * np.maximum(hopes, settings.search_hope)
+    has_least, is_new = least > 0.0, np.array([rating.turns == 0 for rating in ratings])
+    explored = settings.exploration * hopes / max(hopes[~has_least].sum(), 1e-6)
+    others = np.where(has_least, least, np.where(is_new, settings.first_weight, explored))
+    little = settings.little / min([rating.patience for rating in ratings], default=1.0)
+    return np.asarray(np.maximum(gains / max(gains.max(initial=0.0), little), others))

@@ -40,9 +40,9 @@ class Step:
 Schedule = tuple[Step, ...]
 
 IN_TURNS = (
+    "search",
     "lagrangian",
     "relaxation",
-    "search",
     "prefix",
     "grid",
     "single-steps",
@@ -60,7 +60,7 @@ AUTO: Schedule = (
     Step("bounds", 0.15, 10.0),
     Step("propagation", 0.02, 10.0),
     Step("interval"),
-    Step("search", 0.03, 3.0, Condition.UNSETTLED),
+    Step("search", 0.05, 5.0, Condition.UNSETTLED),
     # As for the base model: the MILP begins with the turns, and is not stopped for boxes that are a little smaller.
     Step("tightening", 0.03, 2.0),
     *(Step(name, when=Condition.IN_TURNS) for name in IN_TURNS),

@@ -35,10 +35,13 @@ class PortfolioSettings:
 
     first_share: of the time limit, for the first turn of each; at least shortest_turn seconds, at most
     longest_first_turn. growth: of a turn that used up its time. longest_share: of the time that is left, for one turn;
-    while a MILP runs beside it no more than longest_unwatched seconds. first_weight: of a stage before its first turn,
-    when the best has weight one. smallest_weight: of one that has gained nothing; halved each time that it has spent
-    vain_share of the time limit in vain, or vain_seconds if there is no limit. memory: how much each turn counts when
-    the next one is over. search_weight: of the search, at least: nothing foretells when it finds a better plan.
+    while a MILP runs beside it no more than longest_unwatched seconds. first_weight: of a stage before its first turn.
+    exploration: the weight of all stages that gain nothing together, when the best has weight one; more of it is for
+    those that were in vain for less: their hope is halved each time that they have spent vain_share of the time limit
+    in vain, or vain_seconds if there is no limit. little: even the best has less than weight one if it gains less than
+    this in so long a time.
+    memory: how much each turn counts when the next one is over. search_weight: of the search, times its hope, which is
+    never below search_hope: nothing foretells when it finds a better plan.
     promise: what smaller boxes, and bounds that follow behind, count compared with a smaller gap.
     """
 
@@ -49,11 +52,13 @@ class PortfolioSettings:
     longest_share: float = 0.5
     longest_unwatched: float = 6.0
     first_weight: float = 0.1
-    smallest_weight: float = 0.05
+    exploration: float = 0.3
+    little: float = 0.02
     vain_share: float = 0.1
     vain_seconds: float = 30.0
     memory: float = 0.7
     search_weight: float = 1.0
+    search_hope: float = 0.3
     promise: float = 0.3
 
 

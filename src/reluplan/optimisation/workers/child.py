@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from reluplan.optimisation.workers.worker import receive, send
+from reluplan.threads import one_matrix_thread
 
 
 class Child:
@@ -127,6 +128,7 @@ def _start_child(errors: IO[bytes], dies_with_us: bool) -> subprocess.Popen[byte
         stdout=subprocess.PIPE,
         bufsize=0,  # a buffer has a lock, which a fork would copy while our reader holds it
         stderr=errors,
+        env=one_matrix_thread(),
         start_new_session=True,
     )
 
