@@ -40,7 +40,6 @@ class Step:
 Schedule = tuple[Step, ...]
 
 IN_TURNS = (
-    "search",
     "lagrangian",
     "relaxation",
     "prefix",
@@ -50,9 +49,11 @@ IN_TURNS = (
     "tightening",
     "crown-cells",
     "bounds",
+    "search",
     "milp",
 )
-"""What takes turns in `auto`, in the order of the first ones."""
+"""What takes turns in `auto`, in the order of the first ones. The search has had its steps before them: what is easy to
+prove is proven before it goes on."""
 
 AUTO: Schedule = (
     # A plan never waits for a bound.

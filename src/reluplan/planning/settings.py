@@ -51,7 +51,7 @@ class PortfolioSettings:
     growth: float = 2.0
     longest_share: float = 0.5
     longest_unwatched: float = 6.0
-    first_weight: float = 0.1
+    first_weight: float = 1.0
     exploration: float = 0.3
     little: float = 0.02
     vain_share: float = 0.1
