@@ -221,6 +221,6 @@ def _substitute_layer(
         raised = lift @ np.maximum(rows, 0.0).T
     else:
         chosen = units * mean[:, None, :] + np.abs(units) * half[:, None, :]
-        moved = np.matmul(chosen, extended)
+        moved = (chosen.reshape(-1, chosen.shape[2]) @ extended).reshape(*chosen.shape[:2], -1)
         raised = np.matmul(np.maximum(units, 0.0), lift[:, :, None])[:, :, 0]
     return coefficients[:, :, :before] + moved[:, :, :before], offset + moved[:, :, before] + raised

@@ -25,10 +25,14 @@ from reluplan.planning.stages.milp import BackgroundMilp, MilpStage
 from reluplan.planning.stages.search import SearchStage
 from reluplan.planning.stages.stage import Proving, Stage
 from reluplan.planning.work import Work
+from reluplan.proofs.grid.proof import GridProof
 from reluplan.threads import matrix_threads
 
 USED_UP = 0.5
 """A turn that took less than this share of its time had nothing more to do."""
+
+SLOW_STARTERS = (GridProof.stage,)
+"""Their first bounds are of no use, and once there are others they are the best where they apply."""
 
 OVERRUN = 2.0
 """A move that outlasts its turn counts as at most so many turns: how long it was in vain is known all the same."""
@@ -87,9 +91,14 @@ class Portfolio:
 
     def _arm(self, stage: Stage) -> Arm:
         settings = self._settings
-        share = settings.first_share * self._work.clock.time_limit
-        seconds = min(max(settings.shortest_turn, share), settings.longest_first_turn)
+        seconds = self._first_turn * (settings.slow_start if stage.name in SLOW_STARTERS else 1.0)
         return Arm(stage, self._rating(settings.search_weight if stage.name == SearchStage.name else 0.0), seconds)
+
+    @property
+    def _first_turn(self) -> float:
+        settings = self._settings
+        share = settings.first_share * self._work.clock.time_limit
+        return min(max(settings.shortest_turn, share), settings.longest_first_turn)
 
     def _rating(self, least: float = 0.0) -> Rating:
         limit, settings = self._work.clock.time_limit, self._settings
@@ -129,7 +138,7 @@ class Portfolio:
 
     def _next(self) -> Arm | None:
         """The stage whose account would be the smallest after its turn, of those that have something to do; one that
-        has just halved the gap goes on."""
+        has just gained much goes on."""
         able = self._able()
         if self._winner in able:
             return self._winner
@@ -137,7 +146,7 @@ class Portfolio:
             return None
         shares = weights([arm.rating for arm in able], self._settings)
         accounts = [
-            arm.rating.account + self._seconds(arm) / weight for arm, weight in zip(able, shares.tolist(), strict=True)
+            arm.rating.account + self._expected(arm) / weight for arm, weight in zip(able, shares.tolist(), strict=True)
         ]
         return able[int(np.argmin(accounts))] if able else None
 
@@ -166,7 +175,7 @@ class Portfolio:
         after = self._standing(arm)
         gain, gap_gain = after.gain_since(before, self._settings.promise), after.gap_gain_since(before)
         rating.record(spent, gain, gap_gain)
-        self._winner = arm if gap_gain >= math.log(2.0) else None
+        self._winner = arm if self._goes_on(arm, gain) else None
         rating.account += min(spent, OVERRUN * seconds) / self._weight(arm)
         if spent >= USED_UP * seconds:
             arm.seconds = self._settings.growth * seconds
@@ -183,6 +192,20 @@ class Portfolio:
             longest = min(longest, settings.longest_unwatched)
         return min(max(min(arm.seconds, longest), settings.shortest_turn), remaining)
 
+    def _expected(self, arm: Arm) -> float:
+        """The same for its account: first turns are all alike there, so that they come in the order of the schedule."""
+        return self._first_turn if arm.rating.turns == 0 else self._seconds(arm)
+
+    def _goes_on(self, arm: Arm, gain: float) -> bool:
+        """Whether a stage that has just had its turn has the next one too: it gained much, or it starts slowly, its own
+        bound is not far behind, and it had little time."""
+        settings, limit = self._settings, self._work.clock.time_limit
+        if gain >= settings.goes_on:
+            return True
+        most = settings.slow_share * (limit if math.isfinite(limit) else settings.slow_limit)
+        is_slow = arm.stage.name in SLOW_STARTERS and arm.rating.seconds < most
+        return is_slow and self._standing(arm).nearness >= settings.near
+
     def _weight(self, arm: Arm) -> float:
         """Of a stage that has just had its turn."""
         arms = [arm, *(other for other in self._able() if other is not arm)]
@@ -193,14 +216,20 @@ class Portfolio:
         return max((arm.rating.per_second for arm in self._able()), default=0.0)
 
     def _share_threads(self, arm: Arm | None) -> None:
-        """Let the MILP run beside the stage that is next, unless that needs all threads and gains more per second.
+        """Let the MILP run beside the stage that is next, unless that needs all threads, and gains more per second or
+        the MILP was in vain for a while.
 
         It is not begun anew while others gain more, since they will leave it smaller boxes still; unless they have
         proven so much that it would have to catch up first.
         """
         if self._beside is None:
             return
-        if arm is not None and arm.stage.uses_workers and arm.rating.gap_per_second > self._beside.gap_per_second:
+        is_vain = self._beside.vain > self._beside.patience
+        if (
+            arm is not None
+            and arm.stage.uses_workers
+            and (is_vain or arm.rating.gap_per_second > self._beside.gap_per_second)
+        ):
             self._milp.pause()
             return
         is_best = self._milp.is_behind or self._beside.per_second >= self._best_per_second()

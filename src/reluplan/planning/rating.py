@@ -42,8 +42,8 @@ class Standing:
         if 0.0 < self.looseness < before.looseness:
             gain += promise * math.log(before.looseness / self.looseness)
         own = [Standing(self.reward, each.own_bound, self.target) for each in (self, before)]
-        caught_up = own[0].gap_gain_since(own[1]) if math.isfinite(before.own_bound) else 0.0
-        return max(gain, promise * self._nearness(own[0]) * caught_up)
+        caught_up = own[0].gap_gain_since(own[1])
+        return max(gain, promise * self.nearness * caught_up)
 
     def gap_gain_since(self, before: Standing) -> float:
         """The same without boxes."""
@@ -53,8 +53,10 @@ class Standing:
             gain += max(0.0, math.log(before._gap / self._gap))
         return gain
 
-    def _nearness(self, own: Standing) -> float:
+    @property
+    def nearness(self) -> float:
         """The gap as a share of that of a stage's own bound, at most one: how soon it may be the best."""
+        own = Standing(self.reward, self.own_bound, self.target)
         return 1.0 if self._gap is None or own._gap is None else min(1.0, self._gap / own._gap)
 
     @property

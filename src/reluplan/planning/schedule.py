@@ -42,8 +42,8 @@ Schedule = tuple[Step, ...]
 IN_TURNS = (
     "lagrangian",
     "relaxation",
-    "prefix",
     "grid",
+    "prefix",
     "single-steps",
     "crown",
     "tightening",

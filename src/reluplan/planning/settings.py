@@ -34,20 +34,27 @@ class PortfolioSettings:
     """How stages that take turns share the time.
 
     first_share: of the time limit, for the first turn of each; at least shortest_turn seconds, at most
-    longest_first_turn. growth: of a turn that used up its time. longest_share: of the time that is left, for one turn;
-    while a MILP runs beside it no more than longest_unwatched seconds. first_weight: of a stage before its first turn.
+    longest_first_turn. slow_start: how much longer that of the grid is, whose first bounds are of no use; it goes on
+    for slow_share of the limit (of slow_limit seconds if there is none) while the gap is at least `near` times its own.
+    growth: of a turn that used up its time. longest_share: of the time that is left, for one turn; while a MILP runs
+    beside it no more than longest_unwatched seconds. first_weight: of a stage before its first turn.
     exploration: the weight of all stages that gain nothing together, when the best has weight one; more of it is for
     those that were in vain for less: their hope is halved each time that they have spent vain_share of the time limit
     in vain, or vain_seconds if there is no limit. little: even the best has less than weight one if it gains less than
     this in so long a time.
     memory: how much each turn counts when the next one is over. search_weight: of the search, times its hope, which is
     never below search_hope: nothing foretells when it finds a better plan.
+    goes_on: who gains so much in a turn has the next one too.
     promise: what smaller boxes, and bounds that follow behind, count compared with a smaller gap.
     """
 
     first_share: float = 0.02
     shortest_turn: float = 0.3
     longest_first_turn: float = 2.0
+    slow_start: float = 5.0
+    slow_share: float = 0.4
+    slow_limit: float = 60.0
+    near: float = 0.5
     growth: float = 2.0
     longest_share: float = 0.5
     longest_unwatched: float = 6.0
@@ -58,8 +65,9 @@ class PortfolioSettings:
     vain_seconds: float = 30.0
     memory: float = 0.7
     search_weight: float = 1.0
-    search_hope: float = 0.3
+    search_hope: float = 0.1
     promise: float = 0.3
+    goes_on: float = 0.15
 
 
 @dataclass(frozen=True)

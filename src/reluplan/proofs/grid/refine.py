@@ -51,7 +51,6 @@ def refined(task: GridTask, state: GridState, backward: BackwardSweep, forward: 
         reward_to_come=forward.reward_to_come,
         coarse_slopes=_coarse_slopes(task, state, backward),
         coarser_values=backward.values,
-        failures=state.failures,
     )
 
 

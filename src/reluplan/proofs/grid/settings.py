@@ -15,7 +15,7 @@ class GridSettings:
 
     most_states: problems with more states are left to other proofs.
     first_cells: cells along each state of the first grid, for one state, for two, and so on.
-    first_action_parts: equal parts of every action's range that pairs of the first grid have.
+    first_action_parts: equal parts of every action's range that pairs of the first grid have, likewise.
 
     The end of refinement:
 
@@ -43,7 +43,7 @@ class GridSettings:
     slope_samples: a typical slope of V is taken from about so many of the steps.
     overshoots: times the mean range of a step's reward; how far a pair may exceed its constant majorant, which it takes
     otherwise. The second is for grids on which the first proves no more than coarser
-    grids or the largest rewards do; after `most_failures` of these the first is tried no more.
+    grids or the largest rewards do.
     own_slope_share: where nodes around an image are absent, its majorant has the mean slope of the cells with all their
     corners if these are at least this share of the cells, and a coarser grid's slope otherwise.
     most_coarse_nodes: grids with more nodes keep no slopes for finer ones.
@@ -62,7 +62,7 @@ class GridSettings:
 
     most_states: int = 3
     first_cells: tuple[int, ...] = (128, 40, 10)
-    first_action_parts: int = 2
+    first_action_parts: tuple[int, ...] = (2, 2, 1)
     most_nodes: int = 3_000_000
     most_bytes: float = 2.4e9
     node_passes: int = 10
@@ -73,7 +73,6 @@ class GridSettings:
     slope_shares: tuple[float, ...] = (0.15, 0.5, 1.0)
     slope_samples: int = 8
     overshoots: tuple[float, float] = (10.0, 0.25)
-    most_failures: int = 2
     own_slope_share: float = 0.3
     most_coarse_nodes: int = 120_000
     chunk_pairs: int = 8192
@@ -82,8 +81,10 @@ class GridSettings:
     unit_bounds_share: float = 0.2
 
     def __post_init__(self) -> None:
-        if self.most_states > len(self.first_cells):
-            raise ValueError(f"first_cells has {len(self.first_cells)} numbers, for up to {self.most_states} states")
+        for name in ("first_cells", "first_action_parts"):
+            count = len(getattr(self, name))
+            if self.most_states > count:
+                raise ValueError(f"{name} has {count} numbers, for up to {self.most_states} states")
 
 
 DEFAULT = GridSettings()

@@ -36,7 +36,6 @@ class GridState:
     final: V after these steps, on the grid of the pairs. margin: its rounding error.
     reward_to_come: F of the grid before; infinite at first.
     coarse_slopes, coarser_values: slopes and V_1, V_2, .. of the grid before; none at first.
-    failures: how many grids proved nothing with the first limit of overshoot.
     """
 
     pairs: Pairs
@@ -46,7 +45,6 @@ class GridState:
     reward_to_come: RewardToCome
     coarse_slopes: CoarseSlopes | None = None
     coarser_values: tuple[NodeValues, ...] = ()
-    failures: int = 0
 
 
 def first_state(task: GridTask) -> GridState | None:
@@ -55,12 +53,13 @@ def first_state(task: GridTask) -> GridState | None:
     bounds, settings = task.bounds, task.settings
     lower, upper = bounds.state_lower.min(axis=0), bounds.state_upper.max(axis=0)
     count = settings.first_cells[len(lower) - 1]
+    parts = settings.first_action_parts[len(lower) - 1]
     grid = Grid.even(lower, upper, [count] * len(lower), task.model.breakpoints)
-    if not _fits(task, grid):
+    if not _fits(task, grid, parts):
         return None
     actions = bounds.action_lower.min(axis=0), bounds.action_upper.max(axis=0)
     return GridState(
-        pairs=all_pairs(grid, *actions, settings.first_action_parts, bounds.horizon),
+        pairs=all_pairs(grid, *actions, parts, bounds.horizon),
         end=bounds.horizon,
         final=final_values(task, grid),
         margin=0.0,
@@ -68,10 +67,10 @@ def first_state(task: GridTask) -> GridState | None:
     )
 
 
-def _fits(task: GridTask, grid: Grid) -> bool:
+def _fits(task: GridTask, grid: Grid, parts: int) -> bool:
     """Whether a first grid has not too many nodes and pairs, and time for making them, which no deadline interrupts."""
     settings, actions = task.settings, task.bounds.action_lower.shape[1]
-    pairs = float(np.prod([count - 1.0 for count in grid.shape])) * float(settings.first_action_parts) ** actions
+    pairs = float(np.prod([count - 1.0 for count in grid.shape])) * float(parts) ** actions
     takes = pairs * pair_bytes(grid.dimension, actions, settings)
     if grid.node_count > settings.most_nodes or takes > settings.most_bytes or not grid.can_halve:
         return False

@@ -163,7 +163,6 @@ class GridRefinement:
         if self._steep is None and self._backward.complete and self._proves_nothing(task, self._backward):
             self._steep = self._backward
             limited = replace(backward.operator, overshoot=task.overshoots[1])
-            self._state = replace(state, failures=state.failures + 1)
             self._backward = self._continued(task, first_step(limited, state.reward_to_come, state.final, state.end))
         if not self._backward.complete:
             return self._backward
@@ -245,7 +244,7 @@ def _bellman_operator(task: GridTask, state: GridState) -> BellmanOperator:
         first, last = state.pairs.grid.ends
         reachable = np.tile(first, (state.end + 1, 1)), np.tile(last, (state.end + 1, 1))
     discount = task.problem.discount
-    overshoot = task.overshoots[state.failures >= task.settings.most_failures]
+    overshoot = task.overshoots[0]
     return BellmanOperator(
         bounds, rewards, seconds, reachable, state.coarse_slopes, task.pool, task.settings, discount, overshoot
     )
