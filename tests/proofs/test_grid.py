@@ -438,7 +438,7 @@ def test_breakpoints_that_are_hardly_apart_cut_off_no_plan(other: float, tmp_pat
     best = plan(problem, method="base", gap=1e-6, threads=1).trajectory
     assert best is not None
     bounds = reachable_bounds(problem)
-    few_nodes = dataclasses.replace(COARSE, most_nodes=5_000)
+    few_nodes = dataclasses.replace(COARSE, most_nodes=1_500)
     for less in (0.5, 0.05, 0.005):
         offers: list[float] = []
 
