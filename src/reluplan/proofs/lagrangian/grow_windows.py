@@ -1,4 +1,4 @@
-"""Move f: the same multipliers with longer windows."""
+"""Move g: the same multipliers with longer windows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,14 @@ def grow_windows(ascent: DualAscent, iterate: Iterate) -> Iterate:
         precision = ascent.precision(ascent.gap(iterate))
         found = ascent.evaluate(decomposition, longer.at_boundaries, precision)
         if found.total < best.total:
-            return replace(longer, evaluation=found, budget=budget, radius=ascent.settings.bundle.after_growth, is_searched=False, is_merged=False)
+            return replace(
+                longer,
+                evaluation=found,
+                budget=budget,
+                radius=ascent.settings.bundle.after_growth,
+                is_searched=False,
+                is_merged=False,
+            )
         iterate = replace(iterate, refused=iterate.refused | {tuple(spans)})
     return iterate
 

@@ -32,9 +32,9 @@ class Iterate:
     multipliers: λ of every step's state (H + 1, 2n), of which those at the boundaries of windows are in use.
     evaluation: what the best λ proves. radius: of the trust region of λ, relative. tightened_at: the gap when boxes
     were last tightened; is_tighter: whether that was after the last search for the steady state's λ. refused:
-    partitions that proved less. setbacks: rounds in which no move helped. is_merged: whether some windows are longer than
-    the budget says. is_searched: whether the last search for λ by sampling
-    helped little, in the windows and boxes of now.
+    partitions that proved less. setbacks: rounds in which no move helped. is_merged: whether some windows are longer
+    than the budget says. is_searched: whether the last search for λ by sampling helped little, in the windows and boxes
+    of now.
     """
 
     decomposition: Decomposition
@@ -170,6 +170,18 @@ class DualAscent:
         self.state.offer(evaluation.total - evaluation.margin, evaluation.margin, "Lagrangian decomposition")
         return evaluation
 
+    def evaluate_below(
+        self, decomposition: Decomposition, multipliers: Array, tolerance: float, target: float = math.inf
+    ) -> DualEvaluation:
+        """The same, and windows whose MILPs were cut short are asked again if that may bring the total below a
+        target: the time that all had is then theirs."""
+        found = self.evaluate(decomposition, multipliers, tolerance)
+        again = [i for i, window in enumerate(found.windows) if not window.closed]
+        doubt = float(sum(decomposition.weights[i] * max(0.0, found.windows[i].doubt) for i in again))
+        if again and not found.total - doubt >= target:
+            return self.evaluate(decomposition, multipliers, tolerance, again)
+        return found
+
     def losses(self, decomposition: Decomposition, evaluation: DualEvaluation) -> Array:
         """What each window's bound gives more than the plan earns in it, times its weight, (windows,)."""
         multipliers = evaluation.multipliers
@@ -191,7 +203,7 @@ class DualAscent:
         """Whether windows whose MILPs took as long as these can be asked again."""
         seconds = [window.seconds for window in evaluation.windows]
         longest = max(max(seconds, default=0.0), sum(seconds) / self.state.pool.worker_count)
-        return longest <= self._patience() - clock.now()
+        return longest <= 0.5 * self.remaining
 
     def _patience(self) -> float:
         """When MILPs that start now have to end."""

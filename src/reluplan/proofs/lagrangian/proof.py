@@ -4,14 +4,17 @@ OPT <= Σ_i weight_i · D_i(λ) for any multipliers λ of the states where windo
 
     1  λ <- multipliers of the LP of the plan's own activation pattern                            multipliers
     2  cut the horizon into windows, one repeated window where the plan is in its steady state    partition
-    3  λ <- 0 in the steady state, which is quick to prove; bound all windows by MILPs            decomposition
+    3  λ <- 0 in the steady state, which is quick to prove; elsewhere the best by sampling        search_multipliers
+       a plan that follows λ, improved, may be better than the best                               following_plan
+       bound all windows by MILPs                                                                 decomposition
     4  until the bound meets the plan, or the time is over, make the first move that helps:
        a  tighten the boxes of better plans: each window must earn D_i − gap                      tighten_boxes
        b  ask again the MILPs that left more open than their windows lose                         ask_again
        c  a better λ of the steady state, whose loss counts many times                            steady_state
-       d  a better λ anywhere: a bundle step inside a trust region                                bundle_step
-       e  one window instead of two, where most is lost                                          merge_windows
-       f  longer windows everywhere                                                               grow_windows
+       d  a better λ where the plan moves, by sampling                                            search_multipliers
+       e  one window instead of two, where most is lost                                           merge_windows
+       f  a better λ anywhere: a bundle step inside a trust region                                bundle_step
+       g  longer windows everywhere                                                               grow_windows
     5  if none helps, shrink the trust region; give up after some rounds of that
 
 Every D_i is a MILP's dual bound with its margin, so that whatever λ, windows and moves are, each total is a bound for
@@ -47,7 +50,15 @@ from reluplan.proofs.proof_state import ProofState
 Move = Callable[[DualAscent, Iterate], Iterate]
 """The iterate after the move; with the same evaluation if it did not help."""
 
-MOVES: tuple[Move, ...] = (tighten_boxes, ask_again, steady_state, search_multipliers, merge_windows, bundle_step, grow_windows)
+MOVES: tuple[Move, ...] = (
+    tighten_boxes,
+    ask_again,
+    steady_state,
+    search_multipliers,
+    merge_windows,
+    bundle_step,
+    grow_windows,
+)
 
 
 class LagrangianProof:
@@ -115,7 +126,7 @@ def _first(ascent: DualAscent) -> Iterate:
     decomposition = ascent.decompose(ascent.partition(budget))
     spans = [subproblem.span for subproblem in decomposition.subproblems]
     tolerance = 1e-4 * max(1.0, abs(ascent.reward))
-    evaluation = ascent.evaluate(decomposition, multipliers[boundaries(spans)], tolerance)
+    evaluation = ascent.evaluate_below(decomposition, multipliers[boundaries(spans)], tolerance)
     return Iterate(decomposition, evaluation, multipliers, budget, ascent.settings.bundle.first_radius)
 
 

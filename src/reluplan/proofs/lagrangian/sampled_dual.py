@@ -41,9 +41,9 @@ def sampled_multipliers(
 ) -> Array:
     """λ at the boundaries, (windows + 1, 2n), for which the sampled dual function is smaller than at those given.
 
-    A window that is repeated is not searched for, and should keep its λ. scale: the size of the first
-    step in each λ, zero where it is to stay. tolerance: of the total; what promises less ends the search. Until the deadline,
-    of clock.now.
+    A window that is repeated is not searched for, and should keep its λ. scale: the size of the first step in each λ,
+    zero where it is to stay. tolerance: of the total; what promises less ends the search. Until the deadline, of
+    clock.now.
     """
     best, radius = decomposition.tied(multipliers), 1.0
     windows = [subproblem for subproblem in decomposition.subproblems if subproblem.span.count == 1]
@@ -52,7 +52,7 @@ def sampled_multipliers(
     found = _Search(decomposition, settings, deadline)
     total, earned = found.total(best), found.earned(best)
     while clock.now() < deadline and radius >= settings.smallest_radius:
-        proposal, promised = decomposition.propose(best, radius * scale, total)
+        proposal, promised = decomposition.propose(best, radius * scale, total, separates=False)
         if not min(total - promised, total - earned) > tolerance:
             break
         trial = found.total(proposal)

@@ -44,7 +44,7 @@ def search_multipliers(ascent: DualAscent, iterate: Iterate) -> Iterate:
     found = _searched(ascent, iterate.decomposition, best.multipliers, precision, radius)
     if np.array_equal(found, best.multipliers):
         return iterate
-    trial = ascent.evaluate(iterate.decomposition, found, precision)
+    trial = ascent.evaluate_below(iterate.decomposition, found, precision, best.total)
     if trial.total >= best.total:
         return iterate
     iterate = iterate.accepting(trial)

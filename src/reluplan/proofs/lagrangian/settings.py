@@ -165,8 +165,7 @@ class LagrangianSettings:
     worth_tightening: boxes are tightened again when the gap has fallen to this share of what it was the last time.
     many_fewer: the horizon is cut anew when at most this share of the unstable units is left. worth_asking: a window
     that loses less than this share of the gap is not bounded again; doubtful: one whose MILP left this share of its
-    loss open is. merges: pairs of windows that are tried
-    in one move. most_cuts: rows of cuts that are left to others.
+    loss open is. merges: pairs of windows that are tried in one move. most_cuts: rows of cuts that are left to others.
     """
 
     move_share: float = 0.5

@@ -27,7 +27,9 @@ def tighten_boxes(ascent: DualAscent, iterate: Iterate) -> Iterate:
     is_cut_anew = is_much_smaller and not iterate.is_merged
     spans = ascent.partition(iterate.budget) if is_cut_anew else iterate.spans
     decomposition = ascent.cut_anew(iterate.decomposition, spans)
-    after = replace(iterate, decomposition=decomposition, tightened_at=gap, is_tighter=True, refused=frozenset(), is_searched=False)
+    after = replace(
+        iterate, decomposition=decomposition, tightened_at=gap, is_tighter=True, refused=frozenset(), is_searched=False
+    )
     again = [i for i, span in enumerate(after.spans) if span in lossy]
     evaluation = ascent.evaluate(decomposition, after.at_boundaries, ascent.precision(gap), again)
     return replace(after, evaluation=evaluation)
