@@ -38,7 +38,8 @@ class Incumbent(Protocol):
 @dataclass(eq=False)
 class ProofState:
     """The incumbent, the boxes in which better plans are, the workers and the clock; cuts: that better plans satisfy.
-    best_offer: the best bound that was offered here, whatever others have proven.
+    best_offer: the best bound that was offered here, whatever others have proven. improve: what a proof can do with a
+    plan that it came by, which may not be the best: a local search begins there, and offers what it finds.
 
     A bound that is proven over boxes of better plans is one of all plans once the incumbent's reward is counted in:
     `offer`, the only way to offer one, does that. Boxes change by `tighten` alone, and only become smaller.
@@ -53,6 +54,7 @@ class ProofState:
     tell: Callable[[str], None] = lambda text: None
     cuts: tuple[WindowCut, ...] = ()
     best_offer: float = math.inf
+    improve: Callable[[Trajectory], None] = lambda plan: None
 
     @property
     def plan(self) -> Trajectory:

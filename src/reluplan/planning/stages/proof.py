@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
-from reluplan.errors import InfeasibleError, NoBetterPlanError, NoPlanExistsError
+from reluplan import clock
+from reluplan.errors import InfeasibleError, NoBetterPlanError, NoPlanExistsError, ReluplanError
 from reluplan.planning.stages.stage import Closable
 from reluplan.planning.work import Work
+from reluplan.problem.rollout import Trajectory
 from reluplan.proofs.proof_state import Proof, ProofState
+from reluplan.search.plan_search import search_plans
 from reluplan.tightening.propagation import nothing_left
+
+SEARCH_SHARE, LONGEST_SEARCH = 0.02, 1.0
+"""Of the time that is left, and seconds, for a local search from a plan of a proof."""
 
 
 class ProofStage:
@@ -28,7 +35,15 @@ class ProofStage:
     def run(self, work: Work, deadline: float) -> None:
         """The proof, for as long as it gets."""
         state = ProofState(
-            work.problem, work.incumbent, work.boxes, work.pool, work.clock, work.options.seed, work.log.tell, work.cuts
+            work.problem,
+            work.incumbent,
+            work.boxes,
+            work.pool,
+            work.clock,
+            work.options.seed,
+            work.log.tell,
+            work.cuts,
+            improve=partial(_improve, work),
         )
         try:
             self._proof.improve(state, deadline)
@@ -45,3 +60,13 @@ class ProofStage:
         """Let the proof end what it has begun."""
         if isinstance(self._proof, Closable):
             self._proof.close()
+
+
+def _improve(work: Work, plan: Trajectory) -> None:
+    """A local search from a plan; what goes wrong here costs plans, never the proof."""
+    until = clock.now() + min(LONGEST_SEARCH, SEARCH_SHARE * work.clock.remaining)
+    offer, seed, settings = work.incumbent.offer_plan, work.options.seed, work.settings.search
+    try:
+        search_plans(work.problem, None, until, offer, seed, plan, settings=settings, heuristics=())
+    except ReluplanError as error:
+        work.log.note(f"the search from a plan of a proof stopped: {error}")

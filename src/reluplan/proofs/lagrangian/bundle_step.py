@@ -1,4 +1,4 @@
-"""Move d: better multipliers, by a bundle step inside a trust region."""
+"""Move f: better multipliers, by a bundle step inside a trust region."""
 
 from __future__ import annotations
 

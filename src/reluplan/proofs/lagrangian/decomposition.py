@@ -182,15 +182,18 @@ class Decomposition:
         margin = float(self.weights @ [window.margin for window in windows])
         return DualEvaluation(multipliers, windows, total, margin)
 
-    def propose(self, centre: Array, radius: Array, known: float = math.inf) -> tuple[Array, float]:
+    def propose(
+        self, centre: Array, radius: Array, known: float = math.inf, separates: bool = True
+    ) -> tuple[Array, float]:
         """A λ with |λ − centre| <= radius, and the smallest total that the cuts allow there.
 
         known: the total at the centre. λ is not where the cuts are smallest, an edge that the next cut moves far away,
-        but deep inside the region in which they promise most of the way from `known` to that.
+        but deep inside the region in which they promise most of the way from `known` to that. separates: whether
+        simulated windows that are worth more become cuts first.
         """
         for _ in range(self.settings.separations):
             multipliers, total = self._master(centre, radius)
-            if not self._separate(multipliers):
+            if not (separates and self._separate(multipliers)):
                 break
         if math.isfinite(known) and known > total:
             multipliers, _ = self._master(centre, radius, total + self.settings.level * (known - total))

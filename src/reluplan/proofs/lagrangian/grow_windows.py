@@ -1,4 +1,4 @@
-"""Move e: the same multipliers with longer windows."""
+"""Move g: the same multipliers with longer windows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,14 @@ def grow_windows(ascent: DualAscent, iterate: Iterate) -> Iterate:
         precision = ascent.precision(ascent.gap(iterate))
         found = ascent.evaluate(decomposition, longer.at_boundaries, precision)
         if found.total < best.total:
-            return replace(longer, evaluation=found, budget=budget, radius=ascent.settings.bundle.after_growth)
+            return replace(
+                longer,
+                evaluation=found,
+                budget=budget,
+                radius=ascent.settings.bundle.after_growth,
+                is_searched=False,
+                is_merged=False,
+            )
         iterate = replace(iterate, refused=iterate.refused | {tuple(spans)})
     return iterate
 
@@ -50,6 +57,5 @@ def _enlarged(ascent: DualAscent, iterate: Iterate, kind: Literal["steady", "mov
 
 def _is_affordable(ascent: DualAscent, iterate: Iterate, spans: list[Span]) -> bool:
     """Whether the windows differ, and the MILPs of those that they replace were quick."""
-    patience = 0.5 * ascent.settings.patience * ascent.remaining
     replaced = [i for i, span in enumerate(iterate.spans) if span not in spans]
-    return bool(replaced) and max(iterate.evaluation.windows[i].seconds for i in replaced) <= patience
+    return bool(replaced) and ascent.allows(max(iterate.evaluation.windows[i].seconds for i in replaced))

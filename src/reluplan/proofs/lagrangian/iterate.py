@@ -32,7 +32,9 @@ class Iterate:
     multipliers: λ of every step's state (H + 1, 2n), of which those at the boundaries of windows are in use.
     evaluation: what the best λ proves. radius: of the trust region of λ, relative. tightened_at: the gap when boxes
     were last tightened; is_tighter: whether that was after the last search for the steady state's λ. refused:
-    partitions that proved less. setbacks: rounds in which no move helped.
+    partitions that proved less. setbacks: rounds in which no move helped. is_merged: whether some windows are longer
+    than the budget says. is_searched: whether the last search for λ by sampling helped little, in the windows and boxes
+    of now.
     """
 
     decomposition: Decomposition
@@ -44,6 +46,8 @@ class Iterate:
     is_tighter: bool = False
     refused: frozenset[tuple[Span, ...]] = frozenset()
     setbacks: int = 0
+    is_merged: bool = False
+    is_searched: bool = False
 
     @property
     def spans(self) -> list[Span]:
@@ -73,12 +77,14 @@ def boundaries(spans: Sequence[Span]) -> list[int]:
 class DualAscent:
     """What the moves share: the proof state, the settings, the oracle's memory, the deadline (of clock.now).
 
-    window_bounds: bounds of windows so far, of the boxes of now or of larger ones, which are as valid.
+    window_bounds: bounds of windows so far, of the boxes of now or of larger ones, which are as valid. guide: the plan
+    at whose states the hinges are, the incumbent of the beginning: multipliers mean nothing at other hinges.
     """
 
     state: ProofState
     settings: LagrangianSettings
     deadline: float
+    guide: Trajectory
     window_bounds: dict[Key, WindowBound] = field(default_factory=dict)
 
     @property
@@ -117,7 +123,14 @@ class DualAscent:
 
     def decompose(self, spans: Sequence[Span]) -> Decomposition:
         """The subproblems of some windows, in the boxes of now."""
-        return self.decomposition(window_subproblems(self.state.problem, self.state.boxes, spans, self.plan))
+        return self.decomposition(window_subproblems(self.state.problem, self.state.boxes, spans, self.guide))
+
+    def without_samples(self, spans: Sequence[Span]) -> Decomposition:
+        """The same without simulated windows."""
+        subproblems = window_subproblems(self.state.problem, self.state.boxes, spans, self.guide)
+        settings = replace(self.settings.bundle, samples=0)
+        rng = np.random.default_rng(self.state.seed)
+        return Decomposition(subproblems, self.plan, self.state.pool, rng, settings=settings)
 
     def decomposition(self, subproblems: tuple[WindowSubproblem, ...], free_ends: bool = False) -> Decomposition:
         """Bounds that were proven for larger boxes stay known."""
@@ -157,6 +170,18 @@ class DualAscent:
         self.state.offer(evaluation.total - evaluation.margin, evaluation.margin, "Lagrangian decomposition")
         return evaluation
 
+    def evaluate_below(
+        self, decomposition: Decomposition, multipliers: Array, tolerance: float, target: float = math.inf
+    ) -> DualEvaluation:
+        """The same, and windows whose MILPs were cut short are asked again if that may bring the total below a
+        target: the time that all had is then theirs."""
+        found = self.evaluate(decomposition, multipliers, tolerance)
+        again = [i for i, window in enumerate(found.windows) if not window.closed]
+        doubt = float(sum(decomposition.weights[i] * max(0.0, found.windows[i].doubt) for i in again))
+        if again and not found.total - doubt >= target:
+            return self.evaluate(decomposition, multipliers, tolerance, again)
+        return found
+
     def losses(self, decomposition: Decomposition, evaluation: DualEvaluation) -> Array:
         """What each window's bound gives more than the plan earns in it, times its weight, (windows,)."""
         multipliers = evaluation.multipliers
@@ -169,6 +194,16 @@ class DualAscent:
     def precision(self, gap: float) -> float:
         """How exactly the total has to be known: a share of the gap that is still open."""
         return max(0.3 * self.state.tolerance, 0.02 * gap) if math.isfinite(gap) else 1e-4 * abs(self.reward)
+
+    def allows(self, seconds: float) -> bool:
+        """Whether windows whose MILPs took so long may become longer."""
+        return seconds <= 0.5 * self.settings.patience * self.remaining
+
+    def affords(self, evaluation: DualEvaluation) -> bool:
+        """Whether windows whose MILPs took as long as these can be asked again."""
+        seconds = [window.seconds for window in evaluation.windows]
+        longest = max(max(seconds, default=0.0), sum(seconds) / self.state.pool.worker_count)
+        return longest <= 0.5 * self.remaining
 
     def _patience(self) -> float:
         """When MILPs that start now have to end."""

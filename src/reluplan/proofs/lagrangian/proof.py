@@ -4,13 +4,17 @@ OPT <= Σ_i weight_i · D_i(λ) for any multipliers λ of the states where windo
 
     1  λ <- multipliers of the LP of the plan's own activation pattern                            multipliers
     2  cut the horizon into windows, one repeated window where the plan is in its steady state    partition
-    3  λ <- 0 in the steady state, which is quick to prove; bound all windows by MILPs            decomposition
+    3  λ <- 0 in the steady state, which is quick to prove; elsewhere the best by sampling        search_multipliers
+       a plan that follows λ, improved, may be better than the best                               following_plan
+       bound all windows by MILPs                                                                 decomposition
     4  until the bound meets the plan, or the time is over, make the first move that helps:
        a  tighten the boxes of better plans: each window must earn D_i − gap                      tighten_boxes
        b  ask again the MILPs that left more open than their windows lose                         ask_again
        c  a better λ of the steady state, whose loss counts many times                            steady_state
-       d  a better λ anywhere: a bundle step inside a trust region                                bundle_step
-       e  longer windows                                                                          grow_windows
+       d  a better λ where the plan moves, by sampling                                            search_multipliers
+       e  one window instead of two, where most is lost                                           merge_windows
+       f  a better λ anywhere: a bundle step inside a trust region                                bundle_step
+       g  longer windows everywhere                                                               grow_windows
     5  if none helps, shrink the trust region; give up after some rounds of that
 
 Every D_i is a MILP's dual bound with its margin, so that whatever λ, windows and moves are, each total is a bound for
@@ -29,12 +33,15 @@ import numpy as np
 from reluplan import clock
 from reluplan.encoding.window_cuts import WindowCut
 from reluplan.errors import InfeasibleError
+from reluplan.problem.rollout import Trajectory
 from reluplan.proofs.lagrangian.ask_again import ask_again
 from reluplan.proofs.lagrangian.bundle_step import bundle_step
 from reluplan.proofs.lagrangian.cuts import window_cuts
 from reluplan.proofs.lagrangian.decomposition import Key, WindowBound
 from reluplan.proofs.lagrangian.grow_windows import grow_windows
 from reluplan.proofs.lagrangian.iterate import DualAscent, Iterate, boundaries
+from reluplan.proofs.lagrangian.merge_windows import merge_windows
+from reluplan.proofs.lagrangian.search_multipliers import first_multipliers, follow_multipliers, search_multipliers
 from reluplan.proofs.lagrangian.settings import LagrangianSettings
 from reluplan.proofs.lagrangian.steady_state import steady_state
 from reluplan.proofs.lagrangian.tighten_boxes import tighten_boxes
@@ -43,7 +50,15 @@ from reluplan.proofs.proof_state import ProofState
 Move = Callable[[DualAscent, Iterate], Iterate]
 """The iterate after the move; with the same evaluation if it did not help."""
 
-MOVES: tuple[Move, ...] = (tighten_boxes, ask_again, steady_state, bundle_step, grow_windows)
+MOVES: tuple[Move, ...] = (
+    tighten_boxes,
+    ask_again,
+    steady_state,
+    search_multipliers,
+    merge_windows,
+    bundle_step,
+    grow_windows,
+)
 
 
 class LagrangianProof:
@@ -59,6 +74,7 @@ class LagrangianProof:
         self._iterate: Iterate | None = None
         self._window_bounds: dict[Key, WindowBound] = {}
         self._cuts: tuple[WindowCut, ...] = ()
+        self._guide: Trajectory | None = None
 
     def improve(self, state: ProofState, deadline: float) -> None:
         """Until the bound meets the plan, the deadline, or nothing helps any more; from where the last call ended, the
@@ -70,10 +86,11 @@ class LagrangianProof:
         boxes = state.boxes
         if not all(np.isfinite(side).all() for side in (boxes.action_lower, boxes.action_upper)):
             return  # windows are sampled within them
-        ascent = DualAscent(state, self._settings, self._last_moment(state, deadline), self._window_bounds)
+        last_moment, guide = self._last_moment(state, deadline), self._guide or state.plan
+        ascent = DualAscent(state, self._settings, last_moment, guide, self._window_bounds)
         try:
             iterate = _first(ascent) if self._iterate is None else _resumed(ascent, self._iterate)  # 1 to 3
-            self._iterate = iterate
+            self._iterate, self._guide = iterate, ascent.guide
             while clock.now() < deadline and not state.incumbent.is_proven:
                 after = _advance(ascent, iterate)  # 4 and 5
                 if after.setbacks > iterate.setbacks and _is_stuck(ascent, after):
@@ -99,13 +116,17 @@ def _first(ascent: DualAscent) -> Iterate:
     """Steps 1 to 3."""
     multipliers = ascent.plan_multipliers.copy()
     budget = ascent.settings.partition.first_budget
-    decomposition = ascent.decompose(ascent.partition(budget))
-    spans = [subproblem.span for subproblem in decomposition.subproblems]
-    for span in spans:
+    for span in ascent.partition(budget):
         if span.count > 1:
             multipliers[span.first : span.end + 1] = 0.0
+    multipliers = first_multipliers(ascent, multipliers)
+    if follow_multipliers(ascent, multipliers):
+        ascent.guide = ascent.plan
+        multipliers = first_multipliers(ascent, multipliers)
+    decomposition = ascent.decompose(ascent.partition(budget))
+    spans = [subproblem.span for subproblem in decomposition.subproblems]
     tolerance = 1e-4 * max(1.0, abs(ascent.reward))
-    evaluation = ascent.evaluate(decomposition, multipliers[boundaries(spans)], tolerance)
+    evaluation = ascent.evaluate_below(decomposition, multipliers[boundaries(spans)], tolerance)
     return Iterate(decomposition, evaluation, multipliers, budget, ascent.settings.bundle.first_radius)
 
 

@@ -39,7 +39,7 @@ def sample_windows(
 ) -> WindowSet:
     """Simulated windows: from anywhere in the first state's box, and near the plan's own.
 
-    Rows of C are not looked at: these windows only guide the choice of multipliers, which are proven afterwards.
+    Only those that keep the rows of C count; they guide the choice of multipliers, which are proven afterwards.
     """
     span, bounds, problem = subproblem.span, subproblem.bounds, subproblem.problem
     which = span.first + span.length * rng.integers(span.count, size=count)
@@ -60,6 +60,7 @@ def sample_windows(
         steps = evaluate_steps(problem, np.hstack([states, actions, now]), later)
         rewards = rewards + problem.discount_factors[t] * steps.rewards()
         inside &= steps.end_within(bounds.state_lower[t + 1], bounds.state_upper[t + 1], problem.tolerances.states)
+        inside &= steps.satisfy()
         states = steps.next_states
     rewards = rewards + problem.discount_factors[-1] * final_rewards(problem, states, later)
     return subproblem.windows(rewards, starts, states).take(np.flatnonzero(inside))

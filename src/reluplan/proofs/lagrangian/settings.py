@@ -12,7 +12,7 @@ class WindowBudget:
     """
 
     steady: int = 32
-    moving: int = 64
+    moving: int = 32
     few: int = 128
 
 
@@ -57,6 +57,45 @@ class BundleSettings:
     after_growth: float = 0.25
     after_setback: float = 0.3
     smallest_radius: float = 0.01
+
+
+@dataclass(frozen=True)
+class PopulationSettings:
+    """Windows that are searched for by sampling.
+
+    size: how many of each subproblem are kept. generations: of changes of them for each λ; noisy: the share of changes
+    by noise, whose size is a share of the boxes between the two of `noise`; fresh: the share of the windows that begins
+    anew with each λ; cuts: how many of each subproblem are taken for each λ.
+    """
+
+    size: int = 64
+    generations: int = 50
+    noisy: float = 0.3
+    noise: tuple[float, float] = (1e-4, 0.5)
+    fresh: float = 0.25
+    cuts: int = 3
+
+
+@dataclass(frozen=True)
+class SampledDualSettings:
+    """The search for multipliers by the sampled dual function.
+
+    share: of the time that is left. worthwhile: a search that gained this share of the gap is followed by another one
+    in the same windows and boxes. first_radius, next_radius: of the trust region, relative to the multipliers, before
+    the first MILP and later; smallest_radius: relative to these; growth, shrinkage: of it after a λ that gained this
+    share, `enough`, of what the cuts promised, or did not. look_ahead: steps of a plan that follows the multipliers.
+    """
+
+    share: float = 0.15
+    worthwhile: float = 0.5
+    first_radius: float = 0.5
+    next_radius: float = 0.1
+    smallest_radius: float = 0.01
+    enough: float = 0.1
+    growth: float = 1.3
+    shrinkage: float = 0.7
+    look_ahead: int = 3
+    population: PopulationSettings = field(default_factory=PopulationSettings)
 
 
 @dataclass(frozen=True)
@@ -126,7 +165,7 @@ class LagrangianSettings:
     worth_tightening: boxes are tightened again when the gap has fallen to this share of what it was the last time.
     many_fewer: the horizon is cut anew when at most this share of the unstable units is left. worth_asking: a window
     that loses less than this share of the gap is not bounded again; doubtful: one whose MILP left this share of its
-    loss open is. most_cuts: rows of cuts that are left to others.
+    loss open is. merges: pairs of windows that are tried in one move. most_cuts: rows of cuts that are left to others.
     """
 
     move_share: float = 0.5
@@ -137,7 +176,9 @@ class LagrangianSettings:
     many_fewer: float = 0.5
     worth_asking: float = 0.05
     doubtful: float = 0.3
+    merges: int = 2
     most_cuts: int = 500
     partition: PartitionSettings = field(default_factory=PartitionSettings)
     bundle: BundleSettings = field(default_factory=BundleSettings)
     steady_state: SteadyStateSettings = field(default_factory=SteadyStateSettings)
+    sampled_dual: SampledDualSettings = field(default_factory=SampledDualSettings)

@@ -24,9 +24,12 @@ def tighten_boxes(ascent: DualAscent, iterate: Iterate) -> Iterate:
     before = int(ascent.state.boxes.unstable.sum())
     _tighten(ascent, iterate)
     is_much_smaller = int(ascent.state.boxes.unstable.sum()) <= settings.many_fewer * before
-    spans = ascent.partition(iterate.budget) if is_much_smaller else iterate.spans
+    is_cut_anew = is_much_smaller and not iterate.is_merged
+    spans = ascent.partition(iterate.budget) if is_cut_anew else iterate.spans
     decomposition = ascent.cut_anew(iterate.decomposition, spans)
-    after = replace(iterate, decomposition=decomposition, tightened_at=gap, is_tighter=True, refused=frozenset())
+    after = replace(
+        iterate, decomposition=decomposition, tightened_at=gap, is_tighter=True, refused=frozenset(), is_searched=False
+    )
     again = [i for i, span in enumerate(after.spans) if span in lossy]
     evaluation = ascent.evaluate(decomposition, after.at_boundaries, ascent.precision(gap), again)
     return replace(after, evaluation=evaluation)
