@@ -55,6 +55,27 @@ def test_catching_up_counts_less_the_farther_behind_a_bound_is() -> None:
         assert after.gain_since(before, promise=0.3) == pytest.approx(0.3 * gap / own * math.log(2.0))
 
 
+def test_a_first_bound_of_its_own_is_worth_more_the_nearer_it_is() -> None:
+    """promise · gap / own gap, where others have proven more."""
+    for own in (1.0, 2.0, 1000.0):
+        before, after = (Standing(0.0, 1.0, 1e-6, own_bound=bound) for bound in (math.inf, own))
+        assert after.gain_since(before, promise=0.3) == pytest.approx(0.3 / own)
+        assert after.nearness == pytest.approx(1.0 / own)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_every_proof_has_its_first_turn_before_the_search_goes_on(threads: int) -> None:
+    """What a proof shows at once must not wait for seconds of a search that has found the best plan."""
+    events: list[Event] = []
+    problem = random_problem(np.random.default_rng(3), relus=24, horizon=8)
+    plan(problem, gap=1e-9, time_limit=8.0, threads=threads, on_event=events.append)
+    begun = [event.stage for event in events if event.message == "begins"]
+    turns = begun[begun.index("lagrangian") :]
+    if "search" in turns:
+        first = turns[: turns.index("search")]
+        assert {"lagrangian", "relaxation", "prefix", "crown"} <= set(first)
+
+
 def test_old_gains_fade_with_the_seconds_spent_in_vain() -> None:
     """A long turn in vain counts more than a short one."""
     rates = []
