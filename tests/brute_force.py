@@ -1,7 +1,7 @@
-"""An independent optimum of tiny problems: every activation pattern, every piece, every discrete value, one LP each.
+"""An independent optimum of tiny problems: every activation pattern, every piece, every discrete value, an LP each.
 
-Nothing here uses the planner's own encodings. Decisions z = (s_1, a_1..a_H, x_1..x_{H+1}); once all choices are made,
-everything is affine in z.
+Nothing here uses the planner's own encodings or programs. Decisions z = (s_1, a_1..a_H, x_1..x_{H+1}); once all choices
+are made, everything is affine in z.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
+import highspy
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from reluplan.problem.expression import Constraint
 from reluplan.problem.piecewise import PiecewiseLinear
@@ -25,29 +26,55 @@ Affine = Array
 
 @dataclass(frozen=True)
 class Region:
-    """Rows r with r · (z, 1) >= 0, and the box of z."""
+    """Rows r with r · (z, 1) >= 0, and the box of z. point: one z of it; None if none is known."""
 
     rows: tuple[Array, ...]
     lower: Array
     upper: Array
+    point: Array | None = None
 
     def cut(self, *rows: Array) -> Region:
-        return replace(self, rows=self.rows + rows)
+        """With more rows. Where its point keeps them, no LP is needed to know that there is one."""
+        is_kept = self.point is not None and all(row[:-1] @ self.point + row[-1] >= 0.0 for row in rows)
+        return replace(self, rows=self.rows + rows, point=self.point if is_kept else None)
 
     def maximum(self, objective: Array) -> float | None:
         """max objective · (z, 1) over the region, None if it is empty."""
-        matrix = np.array([-row[:-1] for row in self.rows]) if self.rows else None
-        sides = np.array([row[-1] for row in self.rows]) if self.rows else None
-        bounds = list(zip(self.lower, self.upper, strict=True))
-        outcome = linprog(-objective[:-1], A_ub=matrix, b_ub=sides, bounds=bounds, method="highs")
-        if outcome.status == 2:
-            return None
-        assert outcome.status == 0, outcome.message
-        return float(-outcome.fun + objective[-1])
+        found = _maximiser(self, objective[:-1])
+        return None if found is None else float(objective[:-1] @ found + objective[-1])
 
     @property
     def empty(self) -> bool:
-        return self.maximum(np.zeros(len(self.lower) + 1)) is None
+        if self.point is None:
+            object.__setattr__(self, "point", _maximiser(self, np.zeros(len(self.lower))))
+        return self.point is None
+
+
+@cache
+def _solver() -> highspy.Highs:
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]
+    solver.silent()
+    solver.setOptionValue("threads", 1)
+    return solver
+
+
+def _maximiser(region: Region, objective: Array) -> Array | None:
+    """The z of a box where an objective is largest, among those that keep the rows; None if there is none."""
+    solver, columns, count = _solver(), len(objective), len(region.rows)
+    rows = np.array(region.rows).reshape(count, columns + 1)
+    starts, entries = np.arange(count + 1, dtype=np.int32) * columns, np.tile(np.arange(columns, dtype=np.int32), count)
+    sides, infinite = -np.ascontiguousarray(rows[:, -1]), np.full(count, np.inf)
+    solver.passModel(
+        columns, count, len(entries), int(highspy.MatrixFormat.kRowwise), int(highspy.ObjSense.kMaximize), 0.0,
+        objective, region.lower, region.upper, sides, infinite,
+        starts, entries, rows[:, :-1].ravel(), np.zeros(columns, dtype=np.int32),
+    )  # fmt: skip
+    solver.run()
+    status = solver.getModelStatus()
+    if status == highspy.HighsModelStatus.kInfeasible:
+        return None
+    assert status == highspy.HighsModelStatus.kOptimal, solver.modelStatusToString(status)
+    return np.array(solver.getSolution().col_value)
 
 
 def optimum(problem: Problem) -> float | None:
