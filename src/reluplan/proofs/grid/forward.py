@@ -42,36 +42,56 @@ class ForwardSweep:
     complete: bool = True
 
 
-def forward_sweep(backward: BackwardSweep, used: Pairs, slopes: Array, thresholds: Array, start: Box) -> ForwardSweep:
-    """F_1 = 0 over the start box, and offset_{t+1,k} = max over the pairs in use at t of (F_t + R) / γ − λ_k · s'.
+class ForwardPass:
+    """A forward sweep that goes on where it was interrupted.
+
+    F_1 = 0 over the start box, and offset_{t+1,k} = max over the pairs in use at t of (F_t + R) / γ − λ_k · s'.
 
     γ times that is at most max over the cell of F_t(s) − γ λ_k · s, plus the pair's gain, which no step changes:
     gain_k = max over the pair of γ λ_k · (s − s') + R. The first of the two is at most what plane k says, and at most
     what the plane says that is lowest in the middle of the cell. Pairs with F_t + R + γ V_{t+1} below the threshold of
     their step (H,) are no longer in use, nor those of cells that no pair in use before them leads to. slopes: λ (K, n).
+    end: the step that it has come to.
     """
-    discount = backward.operator.discount
-    gains = _Gains(backward.operator, discount * slopes)
-    reached = _Reached(backward.operator, start)
-    steps = StepsInUse.never(len(used))
-    to_come = RewardToCome(slopes, np.full((backward.end + 1, len(slopes)), -np.inf), discount)
-    to_come.offsets[0] = -np.minimum(slopes * start[0], slopes * start[1]).sum(axis=1)
-    boxes: list[Box] = []
-    margin = backward.margin
-    complete = True
-    try:
-        for t in range(backward.end):
-            candidates = reached.of(used.active(t))
-            active, relative, rounding = _in_use(backward, used, candidates, to_come, thresholds[t], t)
-            margin += rounding
-            steps.note(active, t)
-            reached.go_on(active)
-            boxes.append(_box(used, active))
-            collected = (relative + gains.of(active)).max(axis=1, initial=-np.inf)
-            to_come.offsets[t + 1] = _a_step_later(collected, discount)
-    except OutOfTime:
-        complete = False
-    return ForwardSweep(to_come, used.within(steps.first, steps.last), margin, tuple(boxes), complete)
+
+    def __init__(self, backward: BackwardSweep, used: Pairs, slopes: Array, start: Box) -> None:
+        self._backward, self._used = backward, used
+        self._discount = backward.operator.discount
+        self._gains = _Gains(backward.operator, self._discount * slopes)
+        self._reached = _Reached(backward.operator, start)
+        self._steps = StepsInUse.never(len(used))
+        offsets = np.full((backward.end + 1, len(slopes)), -np.inf)
+        offsets[0] = -np.minimum(slopes * start[0], slopes * start[1]).sum(axis=1)
+        self._to_come = RewardToCome(slopes, offsets, self._discount)
+        self._boxes: list[Box] = []
+        self._margin = backward.margin
+
+    @property
+    def end(self) -> int:
+        return len(self._boxes)
+
+    def go_on(self, thresholds: Array) -> ForwardSweep:
+        """As far as the time allows; thresholds may have risen since the last call."""
+        try:
+            while self.end < self._backward.end:
+                self._step(thresholds[self.end])
+        except OutOfTime:
+            pass
+        used = self._used.within(self._steps.first, self._steps.last)
+        complete = self.end == self._backward.end
+        return ForwardSweep(self._to_come, used, self._margin, tuple(self._boxes), complete)
+
+    def _step(self, threshold: float) -> None:
+        """One step; all that may be interrupted comes before anything is kept."""
+        t, used = self.end, self._used
+        candidates = self._reached.of(used.active(t))
+        active, relative, rounding = _in_use(self._backward, used, candidates, self._to_come, threshold, t)
+        collected = (relative + self._gains.of(active)).max(axis=1, initial=-np.inf)
+        self._margin += rounding
+        self._steps.note(active, t)
+        self._reached.go_on(active)
+        self._to_come.offsets[t + 1] = _a_step_later(collected, self._discount)
+        self._boxes.append(_box(used, active))
 
 
 def _a_step_later(collected: Array, discount: float) -> Array:
@@ -173,9 +193,9 @@ class _Gains:
     def of(self, pairs: Index) -> Array:
         """(K, B), rounded up."""
         new = pairs[~self._known[pairs]]
-        self._known[new] = True
         for _ in self._operator.pool.map(self._fill, self._operator.jobs(new)):
             pass
+        self._known[new] = True
         return self._gains[:, pairs]
 
     def _fill(self, job: Job) -> None:

@@ -36,7 +36,7 @@ from reluplan.problem.rollout import state_vectors, step_vectors
 from reluplan.proofs.grid.backward import BackwardSweep, backward_sweep, first_step
 from reluplan.proofs.grid.bellman import BellmanOperator
 from reluplan.proofs.grid.cells import LARGEST_VALUE
-from reluplan.proofs.grid.forward import ForwardSweep, forward_sweep, tightened
+from reluplan.proofs.grid.forward import ForwardPass, ForwardSweep, tightened
 from reluplan.proofs.grid.model import grid_model
 from reluplan.proofs.grid.pair_bounds import bound_pairs
 from reluplan.proofs.grid.refine import refined
@@ -45,9 +45,6 @@ from reluplan.proofs.grid.settings import DEFAULT, GridSettings
 from reluplan.proofs.grid.state import GridState, first_state
 from reluplan.proofs.grid.task import GridTask
 from reluplan.proofs.grid.timed_pool import OutOfTime, TimedPool
-
-FORWARD_SHARE = 0.5
-"""Of the seconds of a backward sweep: about what a forward one takes at least."""
 
 
 def grid_applies(problem: Problem, settings: GridSettings = DEFAULT) -> bool:
@@ -71,8 +68,7 @@ def grid_bound(
 
 
 class GridRefinement:
-    """The rounds for one problem, which go on where they stopped: in the middle of a backward sweep, or before a
-    forward sweep or a refinement.
+    """The rounds for one problem, which go on where they stopped: in the middle of a sweep, or before a refinement.
 
     next_seconds: about how long the next piece of work takes that would be lost if interrupted; infinite if there is
     nothing left to do.
@@ -86,7 +82,7 @@ class GridRefinement:
         self._state: GridState | None = None
         self._backward: BackwardSweep | None = None
         self._steep: BackwardSweep | None = None
-        self._forward: ForwardSweep | None = None
+        self._forward: ForwardPass | None = None
         self._best = np.inf  # with its rounding error
         self._seconds_per_pair = 0.0
         self._seconds_per_step = 0.0
@@ -136,7 +132,8 @@ class GridRefinement:
     def _progress(self) -> tuple[object, ...]:
         """Changes with everything that an interruption leaves."""
         begin = None if self._backward is None else self._backward.begin
-        return self._state, self._steep, begin, self._forward
+        end = None if self._forward is None else self._forward.end
+        return self._state, self._steep, begin, end
 
     def _can_begin(self, bounds: BetterPlanBounds, tell: Callable[[str], None]) -> bool:
         ends = [bounds.state_lower, bounds.state_upper, bounds.action_lower, bounds.action_upper]
@@ -192,14 +189,16 @@ class GridRefinement:
         return steep and backward.bound(*task.start) >= min(self._best, task.trivial_bound)
 
     def _swept_forward(self, task: GridTask, state: GridState, backward: BackwardSweep) -> ForwardSweep:
-        """F, which begins again if it was interrupted."""
+        """F, and the pairs left in use; without an incumbent no pair can be dropped, and nothing is swept."""
+        if not task.can_drop:
+            return ForwardSweep(state.reward_to_come, backward.used.reachable(*task.reachable), backward.margin)
+        self._ask_for(task, self._seconds_per_step)
         if self._forward is None:
-            self._ask_for(task, FORWARD_SHARE * self._seconds_per_step * backward.end)
-            self._forward = _forward_sweep(task, state, backward)
-        forward = self._forward
-        if not forward.complete:
-            self._forward = None
-        return forward
+            used = backward.used.reachable(*task.reachable)
+            self._forward = ForwardPass(
+                backward, used, choose_slopes(state.pairs, backward.values, task.settings), task.start
+            )
+        return self._forward.go_on(task.thresholds)
 
     def _refine(self, task: GridTask, state: GridState, backward: BackwardSweep, forward: ForwardSweep) -> None:
         self._state = refined(task, state, backward, forward)
@@ -276,15 +275,6 @@ def _offer_bound(
         raise OutOfTime
     task.pool.check()
     return not task.can_drop or margin <= task.slack
-
-
-def _forward_sweep(task: GridTask, state: GridState, backward: BackwardSweep) -> ForwardSweep:
-    """F and the pairs left in use; without an incumbent no pair can be dropped, and nothing is swept."""
-    used = backward.used.reachable(*task.reachable)
-    if not task.can_drop:
-        return ForwardSweep(state.reward_to_come, used, backward.margin)
-    slopes = choose_slopes(state.pairs, backward.values, task.settings)
-    return forward_sweep(backward, used, slopes, task.thresholds, task.start)
 
 
 def _described(state: GridState, value: float) -> str:
