@@ -23,16 +23,12 @@ from reluplan.planning.settings import PortfolioSettings
 from reluplan.planning.stages import Stages
 from reluplan.planning.stages.milp import BackgroundMilp, MilpStage
 from reluplan.planning.stages.search import SearchStage
-from reluplan.planning.stages.stage import Proving, Stage
+from reluplan.planning.stages.stage import Proving, Stage, starts_slowly
 from reluplan.planning.work import Work
-from reluplan.proofs.grid.proof import GridProof
 from reluplan.threads import matrix_threads
 
 USED_UP = 0.5
 """A turn that took less than this share of its time had nothing more to do."""
-
-SLOW_STARTERS = (GridProof.stage,)
-"""Their first bounds are of no use, and once there are others they are the best where they apply."""
 
 OVERRUN = 2.0
 """A move that outlasts its turn counts as at most so many turns: how long it was in vain is known all the same."""
@@ -91,7 +87,7 @@ class Portfolio:
 
     def _arm(self, stage: Stage) -> Arm:
         settings = self._settings
-        seconds = self._first_turn * (settings.slow_start if stage.name in SLOW_STARTERS else 1.0)
+        seconds = self._first_turn * (settings.slow_start if starts_slowly(stage) else 1.0)
         return Arm(stage, self._rating(settings.search_weight if stage.name == SearchStage.name else 0.0), seconds)
 
     @property
@@ -203,7 +199,7 @@ class Portfolio:
         if gain >= settings.goes_on:
             return True
         most = settings.slow_share * (limit if math.isfinite(limit) else settings.slow_limit)
-        is_slow = arm.stage.name in SLOW_STARTERS and arm.rating.seconds < most
+        is_slow = starts_slowly(arm.stage) and arm.rating.seconds < most
         return is_slow and self._standing(arm).nearness >= settings.near
 
     def _weight(self, arm: Arm) -> float:

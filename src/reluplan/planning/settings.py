@@ -34,7 +34,7 @@ class PortfolioSettings:
     """How stages that take turns share the time.
 
     first_share: of the time limit, for the first turn of each; at least shortest_turn seconds, at most
-    longest_first_turn. slow_start: how much longer that of the grid is, whose first bounds are of no use; it goes on
+    longest_first_turn. slow_start: how much longer that of a stage is which starts slowly; it goes on
     for slow_share of the limit (of slow_limit seconds if there is none) while the gap is at least `near` times its own.
     growth: of a turn that used up its time. longest_share: of the time that is left, for one turn; while a MILP runs
     beside it no more than longest_unwatched seconds. first_weight: of a stage before its first turn.

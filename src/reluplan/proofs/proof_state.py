@@ -94,7 +94,8 @@ class ProofState:
 
 class Proof(Protocol):
     """A way to prove upper bounds. One that leaves most worker processes idle may say so (`uses_workers = False`), so
-    that other stages run beside it; one that has begun something which outlasts a turn has `close`, to end it."""
+    that other stages run beside it; one whose first bounds are of no use too (`starts_slowly = True`), so that it gets
+    more time at once; one that has begun something which outlasts a turn has `close`, to end it."""
 
     @property
     def stage(self) -> str:

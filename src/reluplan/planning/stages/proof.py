@@ -24,6 +24,7 @@ class ProofStage:
     def __init__(self, proof: Proof) -> None:
         self._proof = proof
         self.uses_workers = bool(getattr(proof, "uses_workers", True))
+        self.starts_slowly = bool(getattr(proof, "starts_slowly", False))
         self.name = proof.stage
         self.summary = proof.summary
         self.own_bound = math.inf

@@ -38,6 +38,12 @@ class Stage(Protocol):
         ...
 
 
+def starts_slowly(stage: Stage) -> bool:
+    """Whether its first bounds are of no use, and later ones the best where it applies: it says so by a field
+    `starts_slowly`."""
+    return bool(getattr(stage, "starts_slowly", False))
+
+
 @runtime_checkable
 class Closable(Protocol):
     """A stage, or a proof, that may have begun something that outlasts its turn."""

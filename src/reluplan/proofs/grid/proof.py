@@ -22,15 +22,11 @@ class GridProof:
     summary = "a value function on finer and finer grids, for up to three states"
     needs_plan = True
     uses_workers = True
+    starts_slowly = True
 
     def __init__(self, settings: GridSettings = DEFAULT) -> None:
         self._settings = settings
         self._refinement: GridRefinement | None = None
-
-    @property
-    def next_sweep_seconds(self) -> float:
-        """A call with less time than about this would prove nothing new; infinite if there is nothing left to do."""
-        return 0.0 if self._refinement is None else self._refinement.next_seconds
 
     def improve(self, state: ProofState, deadline: float) -> None:
         """Until the deadline, if the problem has few enough states. Called again it goes on where it stopped, with the
