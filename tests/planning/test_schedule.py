@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from reluplan.optimisation.model import Model
 from reluplan.optimisation.solvers import SOLVERS
 from reluplan.optimisation.solvers.base import SolveOptions, SolveResult, StopReason
 from reluplan.optimisation.solvers.highs import HighsSolver
+from reluplan.planning.log import Event
 from reluplan.planning.options import PlanOptions
 from reluplan.planning.planner import METHODS, plan
 from reluplan.planning.run import Run
@@ -65,6 +68,22 @@ def test_stages_that_need_a_plan_wait_for_one() -> None:
     assert result.status == "no_plan"
     assert result.bound is not None  # of the boxes
     assert plan(walk(), stages=["search", "lagrangian"], threads=1).status == "optimal"
+
+
+def test_the_search_goes_on_before_bounds_that_take_a_while() -> None:
+    """What a search finds in the first seconds is there before the bounds of a wide network are."""
+    rng = np.random.default_rng(0)
+    wide = ReluNetwork.sequential(
+        [0.01 * rng.normal(size=shape) for shape in ((256, 2), (256, 256), (1, 256))],
+        [np.zeros(256), np.zeros(256), np.zeros(1)],
+    )
+    began: dict[str, list[str]] = {"small": [], "wide": []}
+    for name, network, horizon in (("small", walk().dynamics, 6), ("wide", wide, 30)):
+        events: list[Event] = []
+        plan(dataclasses.replace(walk(horizon), dynamics=network), time_limit=2.0, on_event=events.append)
+        began[name] = [event.stage for event in events if event.message == "begins"]
+    assert began["small"][:2] == ["search", "bounds"]
+    assert began["wide"][:3] == ["search", "search", "bounds"]
 
 
 def test_unknown_and_missing_stages_are_refused() -> None:

@@ -21,6 +21,7 @@ class Condition(Enum):
     """When a step of a schedule runs, beside what its stage itself needs."""
 
     ALWAYS = "always"
+    SLOW_BOUNDS = "the bounds of all steps will take a while"
     OWN_BOUNDS = "every unit has its own bounds, not one big M"
     UNSETTLED = "the search has not tried everything once"
     IN_TURNS = "after all others, in turns while there is a gap"
@@ -36,6 +37,9 @@ class Step:
     longest: float = math.inf
     when: Condition = Condition.ALWAYS
 
+
+QUICK_BOUNDS = 0.5
+"""Seconds that back-substitution for every unit of every step may take: less than that is soon over."""
 
 Schedule = tuple[Step, ...]
 
@@ -58,6 +62,7 @@ prove is proven before it goes on."""
 AUTO: Schedule = (
     # A plan never waits for a bound.
     Step("search", 0.02, 0.5),
+    Step("search", 0.05, 5.0, Condition.SLOW_BOUNDS),
     Step("bounds", 0.15, 10.0),
     Step("propagation", 0.02, 10.0),
     Step("interval"),
@@ -174,6 +179,10 @@ def _say_out_of_time(work: Work, error: OutOfTimeError, is_last: bool) -> None:
 
 def _holds(condition: Condition, work: Work, stage: Stage) -> bool:
     match condition:
+        case Condition.SLOW_BOUNDS:
+            network = work.problem.dynamics
+            operations = work.problem.horizon * network.relu_count * network.operations
+            return clock.expected(operations) > QUICK_BOUNDS and _holds(Condition.UNSETTLED, work, stage)
         case Condition.OWN_BOUNDS:
             return work.options.big_m is None
         case Condition.UNSETTLED:
