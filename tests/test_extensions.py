@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from command_line import Command
 from reluplan.data import DATA_FORMATS, DataFormat, Transitions, read_transitions, write_transitions
-from reluplan.data.array_table import ArrayTable
 from reluplan.errors import InputError
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import simulate
 from reluplan.simulators import SIMULATORS, Simulator, open_simulator
 from reluplan.simulators.validate import validate
+from reluplan.tables.array_table import ArrayTable
 
 Array = NDArray[np.float64]
 

@@ -29,11 +29,11 @@ from reluplan.data.names import plain_name
 from reluplan.network import affine
 from reluplan.network.affine import LARGEST_TENSOR
 from reluplan.network.relu_network import ReluNetwork
-from reluplan.problem.csv_names import escaped, unescaped
-from reluplan.problem.expression import SHOWN_VALUE
 from reluplan.problem.plan_file import plan_csv, read_plan
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import simulate
+from reluplan.tables.csv_names import escaped, unescaped
+from reluplan.wording import SHOWN_VALUE
 from systems import TANK
 
 REWARD = "-abs(level' - 5) - 0.1*pump"

@@ -54,7 +54,7 @@ def collect(
 ) -> int:
     """Collect transitions from a simulator with exploring actions."""
     began = time.monotonic()
-    from reluplan.data.formats import check_data_ending
+    from reluplan.data.write import check_data_ending
     from reluplan.simulators.collector import Collection
 
     check_data_ending(out)

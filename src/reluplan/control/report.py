@@ -16,8 +16,8 @@ from reluplan.control.controller import Decision
 from reluplan.control.episode import Episode
 from reluplan.errors import InputError
 from reluplan.files import write_atomically
-from reluplan.problem.csv_names import escaped
 from reluplan.problem.problem import Problem
+from reluplan.tables.csv_names import escaped
 
 ENDINGS = (".json", ".csv")
 

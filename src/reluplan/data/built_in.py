@@ -8,12 +8,12 @@ import io
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.data.csv_table import open_csv
-from reluplan.data.formats import DataFormat
-from reluplan.data.npz import npz_bytes, open_npz
-from reluplan.data.parquet import open_parquet, parquet_bytes, require_parquet
 from reluplan.data.transitions import Transitions
-from reluplan.problem.csv_names import escaped
+from reluplan.tables.csv_names import escaped
+from reluplan.tables.csv_table import open_csv
+from reluplan.tables.formats import DataFormat
+from reluplan.tables.npz import npz_bytes, open_npz
+from reluplan.tables.parquet import open_parquet, parquet_bytes, require_parquet
 
 Array = NDArray[np.float64]
 

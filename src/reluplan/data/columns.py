@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reluplan.data.names import next_state_base, plain_name
 from reluplan.errors import InputError
-from reluplan.problem.expression import LISTED_NAMES, did_you_mean, shortened
+from reluplan.wording import LISTED_NAMES, did_you_mean, shortened
 
 
 @dataclass(frozen=True)

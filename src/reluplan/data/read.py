@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.data.columns import ColumnPlaces, columns_present, find_columns, other_columns
-from reluplan.data.formats import open_table
 from reluplan.data.quality import Role, require_inside_bounds
 from reluplan.data.row_filter import RowFilter
-from reluplan.data.table import Table
 from reluplan.data.transitions import Transitions, concatenate
 from reluplan.errors import InputError
 from reluplan.problem.problem import Variable
+from reluplan.tables.formats import open_table
+from reluplan.tables.table import Table
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]

@@ -13,8 +13,8 @@ from reluplan.errors import InputError
 from reluplan.learning.scaling import Scaling
 from reluplan.learning.settings import TrainingSettings
 from reluplan.learning.split import Split, split_transitions
-from reluplan.problem.expression import did_you_mean
 from reluplan.problem.problem import Variable
+from reluplan.wording import did_you_mean
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]

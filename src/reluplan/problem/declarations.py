@@ -11,10 +11,10 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.problem.expression import shown
 from reluplan.problem.problem import Kind, StepLayout, Variable
 from reluplan.problem.scopes import Scopes
 from reluplan.problem.toml_file import TomlFile
+from reluplan.wording import shown
 
 Array = NDArray[np.float64]
 PLAN_COLUMNS = {"step", "reward"}

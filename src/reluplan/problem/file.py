@@ -15,20 +15,14 @@ from reluplan.errors import InputError
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.problem.declarations import Declarations, initial_box, read_declarations
 from reluplan.problem.dynamics import compose_dynamics, transition_order
-from reluplan.problem.expression import (
-    Constraint,
-    Scope,
-    did_you_mean,
-    parse_constraints,
-    parse_expression,
-    shown,
-)  # fmt: skip
+from reluplan.problem.expression import Constraint, Scope, parse_constraints, parse_expression
 from reluplan.problem.network_section import NetworkSection as NetworkSection
 from reluplan.problem.network_section import load_network, read_network_section
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import LONGEST_HORIZON, Problem, Variable
 from reluplan.problem.tolerance import TOLERANCE
 from reluplan.problem.toml_file import TomlFile
+from reluplan.wording import did_you_mean, shown
 
 TOP_KEYS = {
     "name", "horizon", "reward", "final_reward", "discount", "constraints", "goal", "initial", "constants",

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.problem.declarations import Declarations
-from reluplan.problem.expression import did_you_mean, shortened, shown
 from reluplan.problem.toml_file import TomlFile
+from reluplan.wording import did_you_mean, shortened, shown
 
 NETWORK_KEYS = {"file", "inputs", "outputs", "predicts"}
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.errors import InputError
-from reluplan.problem.csv_names import escaped, unescaped
-from reluplan.problem.expression import shortened
 from reluplan.problem.problem import Problem, Variable
 from reluplan.problem.rollout import Trajectory
+from reluplan.tables.csv_names import escaped, unescaped
+from reluplan.wording import shortened
 
 Array = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from reluplan.errors import InputError
-from reluplan.problem.expression import did_you_mean, shortened, shown
+from reluplan.wording import did_you_mean, shortened, shown
 
 LONGEST_KEY = 100
 """How many parts a dotted key may have: the time that Python's TOML reader takes for one grows with its square."""

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.errors import InputError
-from reluplan.problem.expression import did_you_mean
 from reluplan.simulators.base import BoxedActions, require_no_instance
+from reluplan.wording import did_you_mean
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from reluplan.data.names import plain_name
 from reluplan.errors import InputError
-from reluplan.problem.expression import did_you_mean
+from reluplan.wording import did_you_mean
 
 Index = NDArray[np.int64]
 

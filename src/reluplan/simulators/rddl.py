@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from reluplan.data.names import bracket_name
 from reluplan.errors import InputError, MissingExtraError
-from reluplan.problem.expression import did_you_mean
+from reluplan.wording import did_you_mean
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.data.array_table import ArrayTable
-from reluplan.data.table import check_header
 from reluplan.errors import InputError
-from reluplan.problem.expression import shortened, shown
+from reluplan.tables.array_table import ArrayTable
+from reluplan.tables.table import check_header
+from reluplan.wording import shortened, shown
 
 NAMED = {"states": "state_names", "next_states": "state_names", "actions": "action_names"}
 """Arrays of several columns, and the array that names the columns of each."""

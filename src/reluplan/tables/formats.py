@@ -12,24 +12,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from reluplan.data.table import Table
-from reluplan.data.transitions import Transitions
 from reluplan.errors import InputError
 from reluplan.registry import Registry
+from reluplan.tables.table import Table
 
 
 @dataclass(frozen=True)
 class DataFormat:
     """How files of one ending are read and written.
 
-    open: the table of a file, which exists. content: what a file with these transitions holds, so that reading it
+    open: the table of a file, which exists. content: what a file with these `Transitions` holds, so that reading it
     gives the same numbers; None if such files are only read. require: raises where a package that writing needs is
     missing, so that a command complains before its work.
     """
 
     open: Callable[[Path], Table]
-    content: Callable[[Transitions], str | bytes] | None = None
+    content: Callable[[Any], str | bytes] | None = None
     require: Callable[[], object] | None = None
 
 
@@ -45,7 +45,7 @@ DATA_FORMATS.register("npz", "reluplan.data.built_in:NPZ")
 
 def open_table(path: Path) -> Table:
     """The table of a file; its ending decides the format."""
-    found = _format(path)
+    found = format_of(path)
     if found is None:
         *others, last = written_endings()
         raise InputError(f"{path}: data must be a file ending in {', '.join(others)} or {last}; save a sheet as CSV")
@@ -54,33 +54,14 @@ def open_table(path: Path) -> Table:
     return found.open(path)
 
 
-def content_of(transitions: Transitions, path: Path) -> str | bytes:
-    """What a file with these transitions holds; its ending decides the format."""
-    return _writer(path)(transitions)
-
-
-def check_data_ending(path: Path) -> None:
-    """Complain before the work if the file's ending is none that can be written."""
-    _writer(path)
-    found = _format(path)
-    if found is not None and found.require is not None:
-        found.require()
-
-
 def written_endings() -> tuple[str, ...]:
     """The endings of files that can be written, with their dots."""
     return tuple(f".{name}" for name in DATA_FORMATS.names() if DATA_FORMATS[name].content is not None)
 
 
-def _format(path: Path) -> DataFormat | None:
+def format_of(path: Path) -> DataFormat | None:
+    """The format that a file has by its ending; None if there is no such format."""
     ending = path.suffix.lower().removeprefix(".")
     if ending not in DATA_FORMATS:
         return None
     return DATA_FORMATS[ending]
-
-
-def _writer(path: Path) -> Callable[[Transitions], str | bytes]:
-    found = _format(path)
-    if found is None or found.content is None:
-        raise InputError(f"{path}: data files end in {', '.join(written_endings())}")
-    return found.content

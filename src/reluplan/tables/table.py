@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.errors import InputError
-from reluplan.problem.expression import shortened
+from reluplan.wording import shortened
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]

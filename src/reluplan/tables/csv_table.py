@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.data.table import check_header
 from reluplan.errors import InputError
-from reluplan.problem.csv_names import unescaped
-from reluplan.problem.expression import shortened
+from reluplan.tables.csv_names import unescaped
+from reluplan.tables.table import check_header
+from reluplan.wording import shortened
 
 Array = NDArray[np.float64]
 DELIMITERS = (";", "\t", ",")

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.data.array_table import ArrayTable
-from reluplan.data.table import check_header
 from reluplan.errors import InputError, MissingExtraError
+from reluplan.tables.array_table import ArrayTable
+from reluplan.tables.table import check_header
 
 
 def open_parquet(path: Path) -> ArrayTable:

@@ -1,0 +1,1 @@
+"""Files of named columns of numbers: CSV, Parquet, NPZ, and what was registered."""
