@@ -38,6 +38,33 @@ def random_function(rng: Generator, positions: list[int], width: int, depth: int
     return affine + combine(inner) * float(np.round(rng.normal(), 2))
 
 
+def random_factor(rng: Generator, series: list[int], width: int) -> tuple[PiecewiseLinear, bool]:
+    """A function of series that multiplies, or one that divides, which is never zero."""
+    function = random_function(rng, series, width, depth=int(rng.integers(0, 2)))
+    if rng.random() < 0.7:
+        return function, False
+    affine = random_function(rng, series, width, depth=0)
+    return PiecewiseLinear.absolute(affine) + PiecewiseLinear.constant_of(0.5, width), True
+
+
+def with_products(rng: Generator, function: PiecewiseLinear, series: list[int], depth: int = 2) -> PiecewiseLinear:
+    """A function of the same variables in which some parts are multiplied or divided by functions of series."""
+    variables = [position for position in np.flatnonzero(function.support()).tolist() if position not in series]
+    for _ in range(depth):
+        inner = random_function(rng, variables, function.width, depth=1)
+        part = inner.times(*random_factor(rng, series, function.width)) * float(np.round(rng.normal(), 2))
+        draw = rng.random()
+        if draw < 0.4:
+            function = function + part
+        elif draw < 0.6:
+            function = PiecewiseLinear.maximum([function, part])
+        elif draw < 0.8:
+            function = PiecewiseLinear.absolute(function + part)
+        else:
+            function = function.times(*random_factor(rng, series, function.width)) - part
+    return function
+
+
 def random_problem(rng: Generator, relus: int = 3, horizon: int = 2, auxiliary: bool = False) -> Problem:
     """A problem with mixed kinds, a non-concave reward, and often a constraint, a goal and an open initial state."""
     states = tuple(

@@ -75,7 +75,7 @@ def test_values_slopes_and_bounds(depth: int) -> None:
     value, slope = value_and_slope(function, GRID)
     np.testing.assert_allclose(value, expected, atol=1e-12)
     np.testing.assert_array_equal(np.abs(slope), np.tile([1.0, 0.0], (len(GRID), 1)))
-    assert largest_slope(function) == 1.0
+    assert largest_slope(function, GRID.min(axis=0), GRID.max(axis=0)) == 1.0
     low, high = function.bounds(GRID.min(axis=0), GRID.max(axis=0))
     assert low <= expected.min()
     assert expected.max() <= high
@@ -120,7 +120,7 @@ def test_the_model_is_linear_in_the_text(side: Side) -> None:
     encoder = PiecewiseEncoder(builder, columns, np.full((3, 2), -9.0), np.full((3, 2), 9.0))
     encoder.encode(nested(40), side, "reward")
     model = builder.build()
-    assert len(encoder.maxima) <= 2 * 40
+    assert len(encoder.terms) <= 2 * 40
     assert model.column_count <= 6 + 3 * 40 * 2 * 3
     assert model.row_count <= 3 * 40 * 2 * 5
 
@@ -133,7 +133,7 @@ def test_expressions_that_are_not_nested_share_nothing() -> None:
     encoder = PiecewiseEncoder(builder, columns, np.full((1, 2), -9.0), np.full((1, 2), 9.0))
     for constraint in parse_constraints("1 <= abs(x) <= 2", SCOPE, "constraints"):
         encoder.require(constraint, "constraint")
-    assert len(encoder.maxima) == 2
+    assert len(encoder.terms) == 2
 
 
 PROBLEM = """

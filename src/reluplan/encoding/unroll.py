@@ -15,7 +15,7 @@ from reluplan.encoding.hinges import HingeColumns
 from reluplan.encoding.relu import StepColumns, encode_network
 from reluplan.errors import OutOfTimeError
 from reluplan.optimisation.model import ENTRY_OPERATIONS, Index, Model, ModelBuilder
-from reluplan.optimisation.piecewise_rows import LinearForm, MaxColumns, PiecewiseEncoder, Side
+from reluplan.optimisation.piecewise_rows import LinearForm, PiecewiseEncoder, Side, TermColumns
 from reluplan.problem.problem import Problem, Variable
 from reluplan.problem.rollout import Trajectory, state_vectors, step_vectors
 
@@ -59,8 +59,8 @@ class PlanModel:
     rounding_rows: Index
     link_rows: Index
     steps: tuple[StepColumns, ...]
-    step_maxima: tuple[MaxColumns, ...]
-    final_maxima: tuple[MaxColumns, ...]
+    step_terms: tuple[TermColumns, ...]
+    final_terms: tuple[TermColumns, ...]
     extension: Extension | None = None
     hinges: tuple[HingeColumns, ...] = ()
 
@@ -78,10 +78,10 @@ class PlanModel:
         _scatter(x, self.unit_outputs, np.maximum(units, 0.0))
         _scatter(x, self.unit_binaries, units > 0.0)
         w = step_vectors(trajectory.states, trajectory.actions, trajectory.auxiliaries)
-        for maximum in self.step_maxima:
+        for maximum in self.step_terms:
             maximum.fill(x, w[: len(maximum.value)])
         last = state_vectors(self.problem, trajectory.states[-1:], trajectory.auxiliaries[-1:])
-        for maximum in self.final_maxima:
+        for maximum in self.final_terms:
             maximum.fill(x, last)
         if self.extension is not None:
             self.extension.fill(x, units)
@@ -141,7 +141,7 @@ def unroll(
         problem, builder.build(), states, actions, auxiliaries,
         np.array([step.outputs for step in steps]), np.array([step.binaries for step in steps]),
         reward, final_reward, inner_rows, np.concatenate(rounding_rows), np.array(link_rows), tuple(steps),
-        (*encoder.maxima, *initial.maxima), tuple(final.maxima), extension,
+        (*encoder.terms, *initial.terms), tuple(final.terms), extension,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from reluplan.errors import InputError
 from reluplan.optimisation.model import Index, ModelBuilder
 from reluplan.problem.expression import Constraint
-from reluplan.problem.piecewise import Boxes, MaxTerm, PiecewiseLinear
+from reluplan.problem.piecewise import Boxes, MaxTerm, PiecewiseLinear, Product, product_bounds
 
 Array = NDArray[np.float64]
 TIE = 1e-9
@@ -59,6 +59,21 @@ class MaxColumns:
 
 
 @dataclass(frozen=True, eq=False)
+class ProductColumns:
+    """The columns of one encoded product, without its weight: value (T,)."""
+
+    product: Product
+    value: Index
+
+    def fill(self, x: Array, w: Array) -> None:
+        """Write the product's true value into the solution vector x."""
+        x[self.value] = self.product.factor.evaluate(w) * self.product.function.evaluate(w)
+
+
+TermColumns = MaxColumns | ProductColumns
+
+
+@dataclass(frozen=True, eq=False)
 class _Encoded:
     """What one function has so far: the column of each maximum by its key and side, and bounds by key."""
 
@@ -76,13 +91,20 @@ class PiecewiseEncoder:
 
     one that must not be underestimated (Side.ABOVE) only the rows m >= g_j. Arguments that cannot attain the
     maximum inside a step's box are left out of that step.
+
+    A product p = f·g with a factor that has one value at a step is a row there. Where its box has several, p only keeps
+    McCormick's rows for f in [f⁻, f⁺] and g in [g⁻, g⁺], with f eliminated,
+
+        p >= f⁻ g + min(0, g⁻ (f⁺ − f⁻)),   p >= f⁺ g − max(0, g⁺ (f⁺ − f⁻)),   and −p likewise:
+
+    a relaxation, which is enough for bounds.
     """
 
     builder: ModelBuilder
     columns: Index
     lower: Array
     upper: Array
-    maxima: list[MaxColumns] = field(default_factory=list)
+    terms: list[TermColumns] = field(default_factory=list)
 
     def encode(self, function: PiecewiseLinear, side: Side, name: str) -> LinearForm:
         """Append what the function needs; returns it as a linear form. `name` appears in names and errors."""
@@ -96,6 +118,10 @@ class PiecewiseEncoder:
             value = self._shared_max(term, side.times(term.weight), f"{name}_max{number}", encoded)
             columns.append(value[:, None])
             coefficients.append(np.array([term.weight]))
+        for number, product in enumerate(function.products):
+            value = self._product(product, side.times(product.weight), f"{name}_product{number}", encoded)
+            columns.append(value[:, None])
+            coefficients.append(np.array([product.weight]))
         return LinearForm(np.hstack(columns), np.concatenate(coefficients), function.constant)
 
     def require(self, constraint: Constraint, name: str) -> None:
@@ -132,8 +158,36 @@ class PiecewiseEncoder:
                 self._at_most(value, form, selectors[:, j], possible[:, j], high - lows[:, j], f"{name}_le{j}")
             rows = self.builder.add_rows(np.ones(len(value)), np.ones(len(value)), name=f"{name}_one")
             self.builder.add_entries(rows[:, None], selectors, 1.0)
-        self.maxima.append(MaxColumns(term, value, selectors))
+        self.terms.append(MaxColumns(term, value, selectors))
         return value
+
+    def _product(self, product: Product, side: Side, name: str, encoded: _Encoded) -> Index:
+        """The column of factor · function, which may stray to one side."""
+        low, high = product.factor.bounds(self.lower, self.upper)
+        inner = side if (low >= 0.0).all() else Side(-side.value) if (high <= 0.0).all() else Side.EXACT
+        form = self._encode(product.function, inner, name, encoded)
+        bounds = product.function.bounds(self.lower, self.upper, encoded.bounds)
+        value = self.builder.add_columns(*product_bounds((low, high), bounds), name=name)
+        if side is not Side.BELOW:
+            self._product_rows(value, form, low, high, bounds, 1.0)
+        if side is not Side.ABOVE:  # −p = −f · g
+            self._product_rows(value, form, -high, -low, bounds, -1.0)
+        self.terms.append(ProductColumns(product, value))
+        return value
+
+    def _product_rows(
+        self, value: Index, form: LinearForm, low: Array, high: Array, bounds: tuple[Array, Array], sign: float
+    ) -> None:
+        """sign · p >= f g for f in [low, high]: one row where that is a single number, otherwise two."""
+        least, most = bounds
+        width = np.where(high > low, high - low, 0.0)
+        with np.errstate(invalid="ignore"):
+            below, above = np.minimum(0.0, least * width), np.minimum(0.0, -most * width)
+        for slope, offset, where in ((low, below, np.ones(len(low), dtype=bool)), (high, above, high > low)):
+            kept = where & np.isfinite(slope) & np.isfinite(offset)
+            rows = self.builder.add_rows(slope[kept] * form.constant + offset[kept], np.inf)
+            self.builder.add_entries(rows, value[kept], sign)
+            self.builder.add_entries(rows[:, None], form.columns[kept], -slope[kept, None] * form.coefficients)
 
     def _at_least(self, value: Index, form: LinearForm, where: NDArray[np.bool_], name: str) -> None:
         """value − form >= constant at the steps where it can matter."""

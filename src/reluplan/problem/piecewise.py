@@ -1,10 +1,12 @@
-"""Piecewise-linear functions in one normal form: affine plus weighted maxima."""
+"""Piecewise-linear functions in one normal form: affine, plus weighted maxima, plus products with known numbers."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,9 @@ Boxes = dict[int, tuple[Array, Array]]
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseLinear:
-    """g(w) = coefficients · w + constant + Σ_k weight_k · max_j argument_{k,j}(w).
+    """g(w) = coefficients · w + constant + Σ_k weight_k · max_j argument_{k,j}(w) + Σ_k weight_k · factor_k · f_k(w).
+
+    A factor reads series alone, which are known at every step: there the function is piecewise linear.
 
     `abs` and `min` are maxima too: |x| = max(x, −x), min(x, y) = −max(−x, −y). g is concave if every weight is
     negative and every argument convex, and so on down the tree; the MILP encoding needs only the signs.
@@ -32,6 +36,7 @@ class PiecewiseLinear:
     coefficients: Array
     constant: float = 0.0
     terms: tuple[MaxTerm, ...] = ()
+    products: tuple[Product, ...] = ()
 
     @classmethod
     def constant_of(cls, value: float, width: int) -> PiecewiseLinear:
@@ -53,7 +58,8 @@ class PiecewiseLinear:
         for part in parts[1:]:
             coefficients += part.coefficients
             constant += part.constant
-        return cls(coefficients, constant, tuple(term for part in parts for term in part.terms))
+        terms = tuple(term for part in parts for term in part.terms)
+        return cls(coefficients, constant, terms, tuple(product for part in parts for product in part.products))
 
     @classmethod
     def maximum(cls, arguments: Sequence[PiecewiseLinear]) -> PiecewiseLinear:
@@ -67,7 +73,7 @@ class PiecewiseLinear:
     def absolute(cls, argument: PiecewiseLinear) -> PiecewiseLinear:
         """|argument| = max(argument, −argument); only affine pieces are flattened, since that copies them."""
         sides = [_flatten(side) for side in (argument, -argument)]
-        if any(piece.terms for pieces in sides if len(pieces) > 1 for piece in pieces):
+        if any(piece.terms or piece.products for pieces in sides if len(pieces) > 1 for piece in pieces):
             sides = [[argument], [-argument]]
         return cls(np.zeros_like(argument.coefficients), 0.0, (MaxTerm(1.0, (*sides[0], *sides[1])),))
 
@@ -81,44 +87,63 @@ class PiecewiseLinear:
 
     @property
     def is_constant(self) -> bool:
-        return not self.terms and not self.coefficients.any()
+        return not self.terms and not self.products and not self.coefficients.any()
 
     @property
     def is_finite(self) -> bool:
         """Whether every number in it is finite."""
-        maxima = self.maxima()
-        pieces = [self, *(argument for term in maxima for argument in term.arguments)]
-        return all(piece._own_numbers_are_finite for piece in pieces)
+        return all(piece._own_numbers_are_finite for piece in self.pieces())
 
     @property
     def _own_numbers_are_finite(self) -> bool:
-        weights = [term.weight for term in self.terms]
+        weights = [term.weight for term in self.terms] + [product.weight for product in self.products]
         return bool(np.isfinite(self.coefficients).all() and np.isfinite([self.constant, *weights]).all())
 
     def maxima(self) -> list[MaxTerm]:
         """The maxima anywhere inside, each once, the inner ones before those that read them."""
         found: dict[int, MaxTerm] = {}
-        self._collect(found)
+        self._collect(found, {})
         return list(found.values())
 
-    def _collect(self, found: dict[int, MaxTerm]) -> None:
+    def pieces(self) -> list[PiecewiseLinear]:
+        """The function itself, and every function inside, each once."""
+        found: dict[int, PiecewiseLinear] = {}
+        self._collect({}, found)
+        return list(found.values())
+
+    def _collect(self, maxima: dict[int, MaxTerm], pieces: dict[int, PiecewiseLinear]) -> None:
+        if id(self) in pieces:
+            return
+        pieces[id(self)] = self
+        for product in self.products:
+            product.factor.function._collect(maxima, pieces)
+            product.function._collect(maxima, pieces)
         for term in self.terms:
-            if term.key not in found:
+            if term.key not in maxima:
                 for argument in term.arguments:
-                    argument._collect(found)
-                found[term.key] = term
+                    argument._collect(maxima, pieces)
+                maxima[term.key] = term
 
     def support(self) -> NDArray[np.bool_]:
         """Which entries of w the function reads, shape (width,)."""
-        read: NDArray[np.bool_] = self.coefficients != 0.0
-        for term in self.maxima():
-            for argument in term.arguments:
-                read = read | (argument.coefficients != 0.0)
+        read: NDArray[np.bool_] = np.any([piece.coefficients != 0.0 for piece in self.pieces()], axis=0)
         return read
+
+    @property
+    def has_products(self) -> bool:
+        """Whether it multiplies by known numbers anywhere inside."""
+        return any(piece.products for piece in self.pieces())
+
+    def times(self, factor: PiecewiseLinear, divides: bool = False) -> PiecewiseLinear:
+        """The product with a function that reads series alone, or the quotient by it."""
+        return PiecewiseLinear(np.zeros(self.width), 0.0, (), (Product(1.0, Factor(factor, divides), self),))
 
     def __add__(self, other: PiecewiseLinear) -> PiecewiseLinear:
         return PiecewiseLinear(
-            self.coefficients + other.coefficients, self.constant + other.constant, self.terms + other.terms
+            self.coefficients + other.coefficients,
+            self.constant + other.constant,
+            self.terms + other.terms,
+            self.products + other.products,
         )
 
     def __neg__(self) -> PiecewiseLinear:
@@ -128,18 +153,21 @@ class PiecewiseLinear:
         return self + -other
 
     def __mul__(self, factor: float) -> PiecewiseLinear:
-        weights = [factor * term.weight for term in self.terms]
-        return self._with(factor * self.coefficients, factor * self.constant, weights)
+        return self._scaled(lambda number: factor * number)
 
     def __truediv__(self, divisor: float) -> PiecewiseLinear:
-        weights = [term.weight / divisor for term in self.terms]
-        return self._with(self.coefficients / divisor, self.constant / divisor, weights)
+        return self._scaled(lambda number: number / divisor)
 
-    def _with(self, coefficients: Array, constant: float, weights: Sequence[float]) -> PiecewiseLinear:
-        """The same maxima with other numbers; one of weight zero goes, since 0 · inf is not a number."""
-        pairs = zip(weights, self.terms, strict=True)
-        terms = tuple(MaxTerm(weight, term.arguments) for weight, term in pairs if weight != 0.0)
-        return PiecewiseLinear(coefficients, constant, terms)
+    def _scaled(self, scale: Callable[[Any], Any]) -> PiecewiseLinear:
+        """The same maxima and products with other numbers; one of weight zero goes, since 0 · inf is not a number."""
+        terms = [MaxTerm(scale(term.weight), term.arguments) for term in self.terms]
+        products = [replace(product, weight=scale(product.weight)) for product in self.products]
+        return PiecewiseLinear(
+            scale(self.coefficients),
+            scale(self.constant),
+            tuple(term for term in terms if term.weight != 0.0),
+            tuple(product for product in products if product.weight != 0.0),
+        )
 
     def evaluate(self, w: Array, known: Values | None = None) -> Array:
         """g at every row of w, shape (..., width) to (...). known: maxima that are evaluated at w already."""
@@ -147,6 +175,8 @@ class PiecewiseLinear:
         value = w @ self.coefficients + self.constant
         for term in self.terms:
             value = value + term.weight * term.maximum(w, known)
+        for product in self.products:
+            value = value + product.weight * product.factor.evaluate(w) * product.function.evaluate(w, known)
         return np.asarray(value)
 
     def bounds(self, lower: Array, upper: Array, known: Boxes | None = None) -> tuple[Array, Array]:
@@ -160,6 +190,9 @@ class PiecewiseLinear:
                 inner_low, inner_high = inner_high, inner_low
             low = low + term.weight * inner_low
             high = high + term.weight * inner_high
+        for product in self.products:
+            inner_low, inner_high = product.bounds(lower, upper, known)
+            low, high = low + inner_low, high + inner_high
         return low, high
 
     def digest(self) -> str:
@@ -175,6 +208,9 @@ class PiecewiseLinear:
         for term in self.terms:
             parts.update(np.float64(term.weight).tobytes())
             parts.update(inner[term.key])
+        for product in self.products:
+            parts.update(struct.pack("<d?", product.weight, product.factor.divides))
+            parts.update(product.factor.function._digest(inner).encode() + product.function._digest(inner).encode())
         return parts.hexdigest()
 
 
@@ -192,8 +228,8 @@ class MaxTerm:
 
     @property
     def is_nested(self) -> bool:
-        """Whether an argument has maxima of its own."""
-        return any(argument.terms for argument in self.arguments)
+        """Whether an argument has maxima or products of its own."""
+        return any(argument.terms or argument.products for argument in self.arguments)
 
     def evaluate(self, w: Array, known: Values | None = None) -> Array:
         """All arguments (not yet the maximum), shape (..., number of arguments)."""
@@ -228,6 +264,8 @@ class MaxTerm:
 
     def _affine_mean(self) -> PiecewiseLinear | None:
         """The mean of the arguments; None unless their maxima cancel, as in |x| = max(x, −x)."""
+        if any(argument.products for argument in self.arguments):
+            return None
         weights: dict[int, float] = {}
         for term in (term for argument in self.arguments for term in argument.terms):
             weights[term.key] = weights.get(term.key, 0.0) + term.weight
@@ -235,6 +273,71 @@ class MaxTerm:
             return None
         coefficients = np.mean([argument.coefficients for argument in self.arguments], axis=0)
         return PiecewiseLinear(coefficients, float(np.mean([argument.constant for argument in self.arguments])))
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A function of series alone, or one over it."""
+
+    function: PiecewiseLinear
+    divides: bool = False
+
+    def evaluate(self, w: Array) -> Array:
+        """Its value at every row of w, shape (..., width) to (...)."""
+        value = self.function.evaluate(w)
+        if not self.divides:
+            return value
+        with np.errstate(divide="ignore"):
+            return np.asarray(1.0 / value)
+
+    def bounds(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Bounds over boxes, (..., width) to (...); where series have one value each, that value on both sides."""
+        with np.errstate(invalid="ignore"):
+            low, high = self._bounds_of_box(lower, upper)
+            read = self.function.support()
+            is_point = (lower[..., read] == upper[..., read]).all(axis=-1)
+            value = self.evaluate(np.where(read, lower, 0.0))
+        return np.where(is_point, value, low), np.where(is_point, value, high)
+
+    def _bounds_of_box(self, lower: Array, upper: Array) -> tuple[Array, Array]:
+        low, high = self.function.bounds(lower, upper)
+        if not self.divides:
+            return low, high
+        has_zero = (low <= 0.0) & (high >= 0.0)
+        with np.errstate(divide="ignore"):
+            low, high = _outward(1.0 / high, 1.0 / low)
+        return np.where(has_zero, -np.inf, low), np.where(has_zero, np.inf, high)
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """weight · factor · function(w), where the factor reads series alone."""
+
+    weight: float
+    factor: Factor
+    function: PiecewiseLinear
+
+    def bounds(self, lower: Array, upper: Array, known: Boxes | None = None) -> tuple[Array, Array]:
+        """Interval bounds over boxes, rounded outward."""
+        low, high = product_bounds(self.factor.bounds(lower, upper), self.function.bounds(lower, upper, known))
+        if self.weight < 0.0:
+            low, high = high, low
+        return _outward(self.weight * low, self.weight * high)
+
+
+def product_bounds(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Bounds of the product of two numbers in intervals, rounded outward; zero times infinity is zero."""
+    with np.errstate(invalid="ignore"):
+        ends = np.stack([a * b for a in one for b in other])
+    zero = np.stack([(a == 0.0) | (b == 0.0) for a in one for b in other])
+    ends = np.where(zero, 0.0, ends)
+    return _outward(ends.min(axis=0), ends.max(axis=0))
+
+
+def _outward(low: Array, high: Array) -> tuple[Array, Array]:
+    """Both sides by one step of floating point, unless they are exact zeros."""
+    down, up = np.nextafter(low, -np.inf), np.nextafter(high, np.inf)
+    return np.where(low == 0.0, low, down), np.where(high == 0.0, high, up)
 
 
 def affine_bounds(coefficients: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
@@ -255,5 +358,5 @@ def _flatten(argument: PiecewiseLinear) -> list[PiecewiseLinear]:
     if len(argument.terms) != 1 or argument.terms[0].weight <= 0.0:
         return [argument]
     (term,) = argument.terms
-    affine = PiecewiseLinear(argument.coefficients, argument.constant)
+    affine = PiecewiseLinear(argument.coefficients, argument.constant, (), argument.products)
     return [affine + piece * term.weight for piece in term.arguments]

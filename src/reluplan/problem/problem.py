@@ -196,6 +196,11 @@ class Problem:
         return np.array([v.lower for v in variables]), np.array([v.upper for v in variables])
 
     @cached_property
+    def step_box(self) -> tuple[Array, Array]:
+        """The declared bounds of w = (s, a, x, s', x')."""
+        return self.box(self.input_variables + self.states + self.auxiliaries)
+
+    @cached_property
     def discrete_states(self) -> NDArray[np.bool_]:
         return np.array([v.is_discrete for v in self.states], dtype=bool)
 
@@ -212,7 +217,7 @@ class Problem:
         states = np.where(np.isfinite(states), np.maximum(states, initial), initial)
         actions, auxiliaries = (largest_size(*self.box(part)) for part in (self.actions, self.auxiliaries))
         known = np.concatenate([states, actions, auxiliaries, states, auxiliaries])
-        lower, upper = self.box(self.input_variables + self.states + self.auxiliaries)
+        lower, upper = self.step_box
         lower, upper = (np.where(np.isfinite(side), side, sign * known) for side, sign in ((lower, -1.0), (upper, 1.0)))
 
         def of_rows(rows: Sequence[Constraint]) -> Array:

@@ -55,6 +55,8 @@ class ReluCompiler:
         self._defined[position] = row
 
     def _function(self, function: PiecewiseLinear) -> Row:
+        if function.products:
+            raise ValueError("a product with a series is no function of ReLUs")
         row, bias = self._affine(function)
         for term in function.terms:
             if term.key not in self._known:

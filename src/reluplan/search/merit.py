@@ -67,7 +67,8 @@ class Merit:
     def of(cls, problem: Problem, settings: PenaltySettings = DEFAULTS.penalty) -> Merit:
         """With a multiple of the steepest slope of the reward as the first penalty."""
         functions = [problem.reward] if problem.final_reward is None else [problem.reward, problem.final_reward]
-        return cls(problem, settings.first * max(1.0, *map(largest_slope, functions)))
+        slopes = [largest_slope(function, *problem.step_box) for function in functions]
+        return cls(problem, settings.first * max(1.0, *slopes))
 
     def score(self, rollout: Rollout) -> Score:
         """The value of each plan."""

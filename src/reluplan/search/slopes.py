@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.problem.piecewise import MaxTerm, PiecewiseLinear
+from reluplan.problem.piecewise import Factor, MaxTerm, PiecewiseLinear
 
 Array = NDArray[np.float64]
 
@@ -15,7 +16,7 @@ Array = NDArray[np.float64]
 def value_and_slope(function: PiecewiseLinear, w: Array) -> tuple[Array, Array]:
     """g(w) of shape (...) and a (generalised) gradient of shape (..., width), for w of shape (..., width).
 
-    The slope of a maximum is the slope of an argument that attains it.
+    The slope of a maximum is the slope of an argument that attains it; factors of products stay what they are.
     """
     return _value_and_slope(function, w, {})
 
@@ -28,6 +29,11 @@ def _value_and_slope(function: PiecewiseLinear, w: Array, known: dict[int, tuple
         inner_value, inner_slope = known[term.key] if term.key in known else _maximum(term, w, known)
         value = value + term.weight * inner_value
         slope = slope + term.weight * inner_slope
+    for product in function.products:
+        factor = product.weight * product.factor.evaluate(w)
+        inner_value, inner_slope = _value_and_slope(product.function, w, known)
+        value = value + factor * inner_value
+        slope = slope + factor[..., None] * inner_slope
     return value, slope
 
 
@@ -44,17 +50,34 @@ def _maximum(term: MaxTerm, w: Array, known: dict[int, tuple[Array, Array]]) -> 
     return known[term.key]
 
 
-def largest_slope(function: PiecewiseLinear) -> float:
-    """A bound of every entry of the slope: Σ of absolute coefficients along the heaviest choice of arguments."""
+def largest_slope(function: PiecewiseLinear, lower: Array, upper: Array) -> float:
+    """A bound of every entry of the slope in a box: Σ of absolute coefficients along the heaviest choice of arguments.
+
+    A factor without bounds there counts as one.
+    """
     inner: dict[int, Array] = {}
+    bounds = _SlopeBounds(lower, upper, inner)
     for term in function.maxima():
-        inner[term.key] = np.max([_slope_bound(argument, inner) for argument in term.arguments], axis=0)
-    return float(_slope_bound(function, inner).max(initial=0.0))
+        inner[term.key] = np.max([bounds.of(argument) for argument in term.arguments], axis=0)
+    return float(bounds.of(function).max(initial=0.0))
 
 
-def _slope_bound(function: PiecewiseLinear, inner: Mapping[int, Array]) -> Array:
-    """The bound of each entry, given those of all maxima inside."""
-    bound = np.abs(function.coefficients)
-    for term in function.terms:
-        bound = bound + abs(term.weight) * inner[term.key]
-    return bound
+@dataclass(frozen=True, eq=False)
+class _SlopeBounds:
+    """The bound of each entry; inner: those of all maxima inside, by key."""
+
+    lower: Array
+    upper: Array
+    inner: Mapping[int, Array]
+
+    def of(self, function: PiecewiseLinear) -> Array:
+        bound = np.abs(function.coefficients)
+        for term in function.terms:
+            bound = bound + abs(term.weight) * self.inner[term.key]
+        for product in function.products:
+            bound = bound + abs(product.weight) * self._largest(product.factor) * self.of(product.function)
+        return bound
+
+    def _largest(self, factor: Factor) -> float:
+        largest = float(np.abs(factor.bounds(self.lower, self.upper)).max())
+        return largest if np.isfinite(largest) else 1.0

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from reluplan.optimisation.model import Index, ModelBuilder
 from reluplan.optimisation.piecewise_rows import Side
-from reluplan.problem.piecewise import MaxTerm, PiecewiseLinear
+from reluplan.problem.piecewise import MaxTerm, PiecewiseLinear, Product
 
 Array = NDArray[np.float64]
 
@@ -22,12 +22,12 @@ class StepForms:
     coefficients: Array
     constants: Array
 
-    def plus(self, other: StepForms, weight: float) -> StepForms:
-        """This one plus a multiple of the other."""
+    def plus(self, other: StepForms, weights: Array) -> StepForms:
+        """This one plus a multiple of the other, by another weight at each step, shape (T,)."""
         return StepForms(
             np.hstack([self.columns, other.columns]),
-            np.hstack([self.coefficients, weight * other.coefficients]),
-            self.constants + weight * other.constants,
+            np.hstack([self.coefficients, weights[:, None] * other.coefficients]),
+            self.constants + weights * other.constants,
         )
 
     def merged(self) -> StepForms:
@@ -68,8 +68,17 @@ class _Encoder:
             key = term.key, side.times(term.weight)
             if key not in self.known:
                 self.known[key] = self._maximum(term, key[1])
-            form = form.plus(self.known[key], term.weight)
+            form = form.plus(self.known[key], np.full(len(self.w), term.weight))
+        for product in function.products:
+            form = form.plus(*self._product(product, side))
         return form
+
+    def _product(self, product: Product, side: Side) -> tuple[StepForms, Array]:
+        """The form of a product's function, and by what it counts at each step."""
+        weights = product.weight * product.factor.evaluate(self.w)
+        signs = np.sign(weights[weights != 0.0])
+        same = len(signs) > 0 and bool((signs == signs[0]).all())
+        return self.encode(product.function, side.times(signs[0]) if same else Side.EXACT), weights
 
     def _maximum(self, term: MaxTerm, side: Side) -> StepForms:
         arguments = [self.encode(argument, side) for argument in term.arguments]
