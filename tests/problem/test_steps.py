@@ -51,7 +51,7 @@ def test_steps_agree_with_the_rollout_and_the_check(seed: int) -> None:
     rng = np.random.default_rng(seed)
     whole = random_problem(rng, relus=5, horizon=1, auxiliary=seed % 2 == 0)
     problem = whole.part(
-        1, whole.initial_lower, whole.initial_upper, keeps_initial_rows=False, goal=(), final_reward=None
+        0, 1, whole.initial_lower, whole.initial_upper, keeps_initial_rows=False, goal=(), final_reward=None
     )
     initial, actions, auxiliaries = _plans(problem, rng)
     steps = evaluate_steps(problem, np.hstack([initial, actions[:, 0], auxiliaries[:, 0]]), auxiliaries[:, 1])
@@ -96,9 +96,9 @@ def test_compiled_functions_have_their_values(seed: int) -> None:
 def test_a_part_of_a_problem_has_the_rows_that_hold_there() -> None:
     problem = random_problem(np.random.default_rng(1), horizon=5)
     lower, upper = problem.initial_lower - 1.0, problem.initial_upper + 1.0
-    part = problem.part(2, lower, upper, keeps_initial_rows=False, goal=(), final_reward=None)
+    part = problem.part(0, 2, lower, upper, keeps_initial_rows=False, goal=(), final_reward=None)
     assert (part.horizon, part.initial_constraints, part.goal) == (2, (), ())
     np.testing.assert_array_equal([part.initial_lower, part.initial_upper], [lower, upper])
-    first = problem.part(5, lower, upper, keeps_initial_rows=True, goal=problem.goal, final_reward=None)
+    first = problem.part(0, 5, lower, upper, keeps_initial_rows=True, goal=problem.goal, final_reward=None)
     assert (first.initial_constraints, first.goal) == (problem.initial_constraints, problem.goal)
     assert first.constraints is problem.constraints

@@ -285,9 +285,10 @@ def test_partitions_cover_every_step_once(horizon: int, rest: int, budget: int, 
     states = np.cumsum(rng.normal(size=(horizon + 1, 2)), axis=0)
     states[min(rest, horizon) :] = states[min(rest, horizon)]
     found = Trajectory(states, np.zeros((horizon, 1)), np.zeros((horizon + 1, 0)), np.zeros(horizon))
-    spans = partition(found, rng.integers(0, 20, horizon), WindowBudget(budget, 2 * budget, 2 * budget))
+    series = np.zeros((horizon + 1, 0))
+    spans = partition(found, series, rng.integers(0, 20, horizon), WindowBudget(budget, 2 * budget, 2 * budget))
     assert [step for span in spans for step in range(span.first, span.end)] == list(range(horizon))
-    begin, end = steady_steps(found)
+    begin, end = steady_steps(found, series)
     assert 0 <= begin <= end <= horizon
 
 

@@ -172,8 +172,13 @@ def _intersect(
 
 
 def equal_steps(bounds: HorizonBounds) -> list[Span]:
-    """Runs of consecutive steps whose boxes are equal, so that one computation serves them all."""
+    """Runs of consecutive steps whose boxes are equal, so that one computation serves them all.
+
+    Of auxiliaries only those count that are known, as series are, before the step and after it.
+    """
     parts = [array[: bounds.horizon] for name, array in bounds.arrays().items() if not name.startswith("auxiliary")]
+    known = bounds.auxiliary_lower[:, (bounds.auxiliary_lower == bounds.auxiliary_upper).all(axis=0)]
+    parts += [known[:-1], known[1:]]
     same = np.all([(part[1:] == part[:-1]).all(axis=1) for part in parts], axis=0)
     starts = [0, *(1 + np.flatnonzero(~same)).tolist()]
     return [Span(a, 1, b - a) for a, b in zip(starts, [*starts[1:], bounds.horizon], strict=True)]

@@ -77,12 +77,12 @@ def _forward(
     constraints = input_constraints(problem)
     cache: dict[bytes, StepBounds] = {}
     steps: list[StepBounds] = []
-    lower, upper = _input_box(problem, problem.initial_lower, problem.initial_upper)
+    lower, upper = _input_box(problem, 0, problem.initial_lower, problem.initial_upper)
     for t in range(problem.horizon):
         late = clock.now() > last_moment
         is_rest_known = late and t > 0 and bool(np.isfinite(known := _known_box(problem, t, within)).all())
         if is_rest_known:
-            lower, upper = _input_box(problem, *known)
+            lower, upper = _input_box(problem, t, *known)
         elif late and clock.now() > last_moment + clock.expected(LATE_WORK):
             raise OutOfTimeError(f"the time limit ended after the bounds of {t} of {problem.horizon} steps")
         if within is not None:
@@ -95,12 +95,12 @@ def _forward(
             )
         step = cache[key]
         _check_finite(problem, t, step)
-        if is_rest_known and within is None:  # all steps that are left begin in the same box
+        if is_rest_known and within is None and not problem.series:  # all steps that are left begin in the same box
             steps += [step] * (problem.horizon - t)
-            lower, upper = _input_box(problem, *_next_box(problem, t, step))
+            lower, upper = _input_box(problem, problem.horizon, *_next_box(problem, t, step))
             break
         steps.append(step)
-        lower, upper = _input_box(problem, *_next_box(problem, t, step))
+        lower, upper = _input_box(problem, t + 1, *_next_box(problem, t, step))
     if within is not None:
         lower, upper = _intersection(problem, problem.horizon, lower, upper, within)
     return _collect(problem.layout, steps, lower, upper)
@@ -118,9 +118,9 @@ def input_constraints(problem: Problem) -> list[Constraint]:
     return [c for c in problem.constraints if not c.function.support()[count:].any()]
 
 
-def _input_box(problem: Problem, state_lower: Array, state_upper: Array) -> tuple[Array, Array]:
-    lower, upper = problem.box(problem.actions + problem.auxiliaries)
-    return np.concatenate([state_lower, lower]), np.concatenate([state_upper, upper])
+def _input_box(problem: Problem, t: int, state_lower: Array, state_upper: Array) -> tuple[Array, Array]:
+    (action_lower, action_upper), (lower, upper) = problem.box(problem.actions), problem.auxiliary_boxes
+    return np.concatenate([state_lower, action_lower, lower[t]]), np.concatenate([state_upper, action_upper, upper[t]])
 
 
 def _known_box(problem: Problem, t: int, within: BetterPlanBounds | None) -> tuple[Array, Array]:
@@ -184,7 +184,7 @@ def _goal_box(problem: Problem, bounds: HorizonBounds, deadline: float) -> dict[
     if not problem.goal:
         return {}
     layout = problem.layout
-    lower, upper = _input_box(problem, bounds.state_lower[-1], bounds.state_upper[-1])
+    lower, upper = _input_box(problem, problem.horizon, bounds.state_lower[-1], bounds.state_upper[-1])
     lower[layout.auxiliaries] = bounds.auxiliary_lower[-1]
     upper[layout.auxiliaries] = bounds.auxiliary_upper[-1]
     lower, upper = _tighten_by_goal(problem, lower, upper, deadline)

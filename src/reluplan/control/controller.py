@@ -113,7 +113,10 @@ class Controller:
         horizon = min(self.lookahead or remaining, remaining)
         goal = self.problem.goal if horizon == remaining else ()
         final_reward = self.problem.final_reward
-        return self.problem.part(horizon, state, state, keeps_initial_rows=False, goal=goal, final_reward=final_reward)
+        now = min(len(self.decisions), self.problem.horizon - 1)
+        return self.problem.part(
+            now, horizon, state, state, keeps_initial_rows=False, goal=goal, final_reward=final_reward
+        )
 
 
 def _better(window: Problem, result: StepPlan, rest: Trajectory | None) -> tuple[Source, Trajectory | None]:

@@ -21,7 +21,7 @@ def shifted_plan(problem: Problem, previous: Trajectory) -> Trajectory:
     if there is any, with the highest reward.
     """
     rest = previous.actions[1 : problem.horizon + 1]
-    auxiliaries = _fit_length(previous.auxiliaries[1:], problem.horizon + 1)
+    auxiliaries = problem.with_series(_fit_length(previous.auxiliaries[1:], problem.horizon + 1))
     plans = (
         rollout(problem, problem.initial_lower, np.vstack([rest, ending]), auxiliaries)
         for ending in _endings(problem, previous, problem.horizon - len(rest))

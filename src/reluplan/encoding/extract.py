@@ -31,7 +31,7 @@ def extract(plan_model: PlanModel, x: Array) -> Trajectory:
     initial = np.where(problem.discrete_states, np.round(initial), initial)
     actions = _into_domain(plan_model, x[plan_model.actions], actions=True)
     auxiliaries = _into_domain(plan_model, x[plan_model.auxiliaries], actions=False)
-    return rollout(problem, initial, actions, auxiliaries)
+    return rollout(problem, initial, actions, problem.with_series(auxiliaries))
 
 
 def repairs(plan_model: PlanModel, x: Array, deadline: float) -> Iterator[Trajectory]:

@@ -40,6 +40,7 @@ def cut_window(problem: Problem, bounds: HorizonBounds, span: Span) -> Window:
     is_first = span.first == 0 and span.count == 1
     is_last = span.end == problem.horizon and span.count == 1
     window = problem.part(
+        span.first,
         span.length,
         hull.state_lower[0],
         hull.state_upper[0],

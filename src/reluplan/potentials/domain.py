@@ -68,7 +68,7 @@ def one_step_problem(problem: Problem, bounds: HorizonBounds) -> Problem:
     """A window of one step, from anywhere in its box; what holds for every next state is its goal."""
     goal = _rows_of_every_state(problem)
     lower, upper = bounds.state_lower[0], bounds.state_upper[0]
-    return problem.part(1, lower, upper, keeps_initial_rows=False, goal=goal, final_reward=None)
+    return problem.part(0, 1, lower, upper, keeps_initial_rows=False, goal=goal, final_reward=None)
 
 
 def one_step_bounds(problem: Problem, bounds: HorizonBounds, first: int, last: int) -> HorizonBounds:

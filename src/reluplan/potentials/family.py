@@ -105,5 +105,5 @@ class _EntriesAndRows:
 def first_steps(problem: Problem, bounds: HorizonBounds, horizon: int) -> tuple[Problem, HorizonBounds]:
     """The first steps as a problem of their own, without a goal, and their proven boxes."""
     lower, upper = problem.initial_lower, problem.initial_upper
-    short = problem.part(horizon, lower, upper, keeps_initial_rows=True, goal=(), final_reward=None)
+    short = problem.part(0, horizon, lower, upper, keeps_initial_rows=True, goal=(), final_reward=None)
     return short, bounds.hull(Span(0, horizon))

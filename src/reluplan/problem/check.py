@@ -79,6 +79,10 @@ def _violations(problem: Problem, trajectory: Trajectory, is_predicted: bool) ->
     yield from _domain(problem.states, states, allowed.states)
     yield from _domain(problem.actions, actions, allowed.actions)
     yield from _domain(problem.auxiliaries, auxiliaries, allowed.auxiliaries)
+    for series, values, known in zip(
+        problem.series, auxiliaries[:, problem.series_columns].T, problem.series_table.T, strict=True
+    ):
+        yield _worst(f"{series.name} is what it is known to be", np.abs(values - known), 1, 0.0)
     for state, amounts in tie_violations(problem, states, actions, auxiliaries) if is_predicted else ():
         # Bounds leave out what is closer, so there is no tolerance but for the subtraction of 1/2.
         yield _worst(f"{problem.states[state].name} is not decided by a rounding tie", amounts, 2, ROUNDING)

@@ -2,13 +2,14 @@
 
     comparison := sum (("<=" | ">=" | "==") sum)+          chains such as 0 <= x <= 10 are allowed
     sum        := product (("+" | "-") product)*
-    product    := unary (("*" | "/") unary)*               one side of "*", and the right of "/", a number
+    product    := unary (("*" | "/") unary)*               one side of "*", and the right of "/", known at every step
     unary      := ("+" | "-") unary | atom
     atom       := NUMBER | NAME ["'"] | ("abs" | "min" | "max") "(" sum ("," sum)* ")" | "(" sum ")"
+                | "lag" "(" NAME "," NUMBER ")"
 
 A NAME is a word with an optional index, as in `rlevel[t1]`, or anything between backquotes. A prime marks the next
-state. Line breaks count as spaces. Results are `PiecewiseLinear` functions over the positions that the scope gives to
-the names.
+state. Known are numbers, constants and series, and what is made of them. Line breaks count as spaces. Results are
+`PiecewiseLinear` functions over the positions that the scope gives to the names.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from reluplan.wording import did_you_mean, shortened
 
 Array = NDArray[np.float64]
 
-FUNCTIONS = ("abs", "min", "max")
+FUNCTIONS = ("abs", "min", "max", "lag")
 COMPARISONS = ("<=", ">=", "==")
 DEEPEST = 100
 """How many brackets may stand inside each other."""
@@ -42,6 +43,8 @@ _TOKEN = re.compile(
     rf"|`(?P<quoted>[^`]+)`|(?P<name>{NAME_PATTERN})|(?P<symbol><=|>=|==|[-+*/(),'<>=!]))"
 )
 
+_LAG = re.compile(rf"\blag\s*\(\s*(?:`(?P<quoted>[^`]+)`|(?P<name>{NAME_PATTERN}))\s*,\s*(?P<steps>\d{{1,9}})\s*\)")
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -49,12 +52,18 @@ class Scope:
 
     positions: name (with a trailing ' for next-state names) to position in the vector w.
     constants: name to number. width: length of w. elsewhere: names not allowed here, with the reason.
+    series: positions of what is known at every step, and may be multiplied with.
     """
 
     positions: Mapping[str, int]
     constants: Mapping[str, float]
     width: int
     elsewhere: Mapping[str, str] = field(default_factory=dict)
+    series: frozenset[int] = frozenset()
+
+    def is_known(self, function: PiecewiseLinear) -> bool:
+        """Whether a function reads series alone."""
+        return bool(self.series) and self.series.issuperset(np.flatnonzero(function.support()).tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +103,11 @@ def parse_constraints(text: str, scope: Scope, where: str) -> list[Constraint]:
             left = right
         parser.expect_end()
         return constraints
+
+
+def lags_in(text: str) -> list[tuple[str, int]]:
+    """The variables that a text reads as they were some steps ago, and how many; of a faulty text, some of them."""
+    return [(match["quoted"] or match["name"], int(match["steps"])) for match in _LAG.finditer(text)]
 
 
 def quote(name: str) -> str:
@@ -203,11 +217,17 @@ class Parser:
                 value = value * other.constant
             elif value.is_constant:
                 value = other * value.constant
+            elif self._scope.is_known(other):
+                value = value.times(other)
+            elif self._scope.is_known(value):
+                value = other.times(value)
             else:
                 raise self.error("a product of two variables is not piecewise linear", column)
         return value
 
     def _quotient(self, value: PiecewiseLinear, divisor: PiecewiseLinear, column: int) -> PiecewiseLinear:
+        if self._scope.is_known(divisor) and not divisor.is_constant:
+            return value.times(divisor, divides=True)
         if not divisor.is_constant:
             raise self.error("division by a variable is not piecewise linear", column)
         if divisor.constant == 0.0:
@@ -260,6 +280,8 @@ class Parser:
 
     def _call(self, function: _Token) -> PiecewiseLinear:
         self._index += 1
+        if function.text == "lag":
+            return self._lag(function)
         arguments = self._bracket(function, several=True)
         if function.text == "abs":
             if len(arguments) != 1:
@@ -273,6 +295,23 @@ class Parser:
             return PiecewiseLinear.constant_of(value, self._scope.width)
         combine = PiecewiseLinear.minimum if function.text == "min" else PiecewiseLinear.maximum
         return combine(arguments)
+
+    def _lag(self, function: _Token) -> PiecewiseLinear:
+        """What stands after `lag(`: a name, and a number of steps."""
+        name, comma, steps, closing = [*self._tokens[self._index :], *[self._tokens[-1]] * 4][:4]
+        is_name = name.kind in ("name", "quoted")
+        if not (is_name and comma.text == "," and steps.text.isdigit() and closing.text == ")"):
+            raise self.error("lag takes a variable and a whole number of steps, as in lag(x, 1)", function.column)
+        self._index += 4
+        if self.peek() == "'":
+            raise self.error("the next value of a lag is that of one step less", function.column)
+        if int(steps.text) == 0:
+            return self._named(name)
+        text = f"lag({name.text}, {int(steps.text)})"
+        if text not in {*self._scope.positions, *self._scope.constants, *self._scope.elsewhere}:
+            self._named(name)  # complains unless there is such a variable
+            raise self.error(f"{text} is not known here", function.column)
+        return self._named(_Token("name", text, function.column))
 
     def _named(self, token: _Token) -> PiecewiseLinear:
         name = token.text

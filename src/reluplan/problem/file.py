@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError
 from itertools import pairwise
@@ -13,20 +14,23 @@ import numpy as np
 
 from reluplan.errors import InputError
 from reluplan.network.relu_network import ReluNetwork
-from reluplan.problem.declarations import Declarations, initial_box, read_declarations
+from reluplan.problem.declarations import Declarations, read_declarations
 from reluplan.problem.dynamics import compose_dynamics, transition_order
 from reluplan.problem.expression import Constraint, Scope, parse_constraints, parse_expression
+from reluplan.problem.lags import Lag
 from reluplan.problem.network_section import NetworkSection as NetworkSection
 from reluplan.problem.network_section import load_network, read_network_section
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import LONGEST_HORIZON, Problem, Variable
+from reluplan.problem.series import Series
+from reluplan.problem.soft_rows import SoftRow
 from reluplan.problem.tolerance import TOLERANCE
 from reluplan.problem.toml_file import TomlFile
 from reluplan.wording import did_you_mean, shown
 
 TOP_KEYS = {
     "name", "horizon", "reward", "final_reward", "discount", "constraints", "goal", "initial", "constants",
-    "network", "state", "action", "auxiliary", "transition",
+    "network", "state", "action", "auxiliary", "transition", "series", "soft",
 }  # fmt: skip
 
 
@@ -40,6 +44,8 @@ class VariableTable:
     network: NetworkSection | None
     source: str
     constants: Mapping[str, float]
+    series: tuple[Series, ...] = ()
+    lags: tuple[Lag, ...] = ()
 
 
 def load_problem(path: Path, network: ReluNetwork | None = None) -> Problem:
@@ -50,8 +56,10 @@ def load_problem(path: Path, network: ReluNetwork | None = None) -> Problem:
     file = TomlFile.read(path)
     file.check_keys(file.data, TOP_KEYS, "")
     declared = read_declarations(file)
-    lower, upper = initial_box(file, declared.states)
+    lower, upper = declared.initial_box
     scopes = declared.scopes
+    soft = _soft(file, scopes.step())
+    reward = _reward(file, scopes.step())
     return Problem(
         name=file.get(file.data, "name", str, "", path.stem),
         horizon=_horizon(file),
@@ -61,13 +69,22 @@ def load_problem(path: Path, network: ReluNetwork | None = None) -> Problem:
         initial_lower=lower,
         initial_upper=upper,
         dynamics=_dynamics(file, declared, network),
-        reward=_reward(file, scopes.step()),
-        constraints=_constraints(file, "constraints", scopes.step()),
+        reward=reward - PiecewiseLinear.total([row.penalty for row in soft]) if soft else reward,
+        constraints=(
+            *_constraints(file, "constraints", scopes.step()),
+            *_implied(file, declared.step_rows, scopes.step()),
+        ),
         initial_constraints=_constraints(file, "initial", scopes.state("the first state")),
-        goal=_constraints(file, "goal", scopes.state("the final state")),
+        goal=(
+            *_constraints(file, "goal", scopes.state("the final state")),
+            *_implied(file, declared.state_rows, scopes.state("the final state")),
+        ),
         final_reward=_final_reward(file, scopes.state("the final state")),
         discount=_discount(file),
         source=str(path),
+        series=declared.series,
+        soft=soft,
+        lags=declared.lags,
     )
 
 
@@ -83,7 +100,14 @@ def read_variables(path: str | Path) -> VariableTable:
     declared = read_declarations(file)
     section = read_network_section(file, declared)
     return VariableTable(
-        declared.states, declared.actions, declared.auxiliaries, section, str(file.path), declared.constants
+        declared.own_states,
+        declared.actions,
+        declared.own_auxiliaries,
+        section,
+        str(file.path),
+        declared.constants,
+        declared.series,
+        declared.lags,
     )
 
 
@@ -126,6 +150,28 @@ def _constraints(file: TomlFile, key: str, scope: Scope) -> tuple[Constraint, ..
     return tuple(parsed)
 
 
+def _implied(file: TomlFile, texts: Sequence[str], scope: Scope) -> tuple[Constraint, ...]:
+    """Rows that follow from the tables of variables."""
+    return tuple(row for text in texts for row in parse_constraints(text, scope, f"{file.path}: {text}"))
+
+
+def _soft(file: TomlFile, scope: Scope) -> tuple[SoftRow, ...]:
+    """Rows that may be broken, each with what a unit of violation costs."""
+    found: list[SoftRow] = []
+    for index, table in enumerate(file.get(file.data, "soft", list, "", [])):
+        where = f"soft[{index}]"
+        if not isinstance(table, dict):
+            raise file.error(where, f'expected a table such as {{ row = "x <= 3", weight = 10 }}, got {shown(table)}')
+        file.check_keys(table, {"row", "weight"}, where)
+        text = file.get(table, "row", str, where)
+        weight = file.finite(table.get("weight", math.nan), f"{where}.weight")
+        if weight <= 0.0:
+            raise file.error(f"{where}.weight", f"must be positive, got {shown(table['weight'])}")
+        rows = parse_constraints(text, scope, f"{file.path}: {where}.row")
+        found += [SoftRow(row, weight) for row in rows]
+    return tuple(found)
+
+
 def _check_constant(file: TomlFile, constraint: Constraint, where: str) -> None:
     value = constraint.function.constant
     violation = abs(value) if constraint.equality else value
@@ -157,9 +203,11 @@ def _transitions(file: TomlFile, outputs: Mapping[str, int], declared: Declarati
     table = file.get(file.data, "transition", dict, "", {})
     scope = declared.scopes.transition()
     transitions = {}
+    for lag in declared.lags:
+        transitions[outputs[lag.name]] = parse_expression(lag.transition, scope, lag.name)
     for name, text in table.items():
         where = f'transition."{name}"'
-        if name not in outputs:
+        if name not in {state.name for state in declared.own_states}:
             raise file.error(where, f"is not a declared state ({did_you_mean(name, outputs, 'declared')})")
         if not isinstance(text, str):
             raise file.error(where, f"expected an expression, got {shown(text)}")

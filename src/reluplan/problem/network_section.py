@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.problem.declarations import Declarations
+from reluplan.problem.expression import lags_in
+from reluplan.problem.lags import lag_name
 from reluplan.problem.toml_file import TomlFile
 from reluplan.wording import did_you_mean, shortened, shown
 
@@ -37,7 +39,7 @@ def read_network_section(file: TomlFile, declared: Declarations) -> NetworkSecti
     return NetworkSection(
         file=file.path.parent / file.get(table, "file", str, "network"),
         inputs=_name_list(file, table, "inputs", [v.name for v in declared.variables]),
-        outputs=_name_list(file, table, "outputs", [v.name for v in declared.states]),
+        outputs=_name_list(file, table, "outputs", [v.name for v in declared.own_states]),
         predicts=predicts,
     )
 
@@ -54,7 +56,7 @@ def load_network(file: TomlFile, section: NetworkSection, given: ReluNetwork | N
 
 def _name_list(file: TomlFile, table: Mapping[str, Any], key: str, known: list[str]) -> tuple[str, ...]:
     where = f"network.{key}"
-    names = file.get(table, key, list, "network")
+    names = [_spelt(name) for name in file.get(table, key, list, "network")]
     declared = frozenset(known)
     for name in names:
         if not isinstance(name, str) or name not in declared:
@@ -62,6 +64,12 @@ def _name_list(file: TomlFile, table: Mapping[str, Any], key: str, known: list[s
     if len(set(names)) < len(names):
         raise file.error(where, "a name is listed twice")
     return tuple(names)
+
+
+def _spelt(name: Any) -> Any:
+    """A name as it is declared: `lag( x,2 )` is `lag(x, 2)`."""
+    found = lags_in(name) if isinstance(name, str) else []
+    return lag_name(*found[0]) if found else name
 
 
 def _check_width(file: TomlFile, key: str, actual: int, listed: int, network_file: Path) -> None:

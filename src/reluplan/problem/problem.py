@@ -16,7 +16,10 @@ from reluplan.network.relu_network import ReluNetwork
 from reluplan.problem.discounting import discount_factors
 from reluplan.problem.expression import Constraint
 from reluplan.problem.fingerprint import fingerprint
+from reluplan.problem.lags import Lag
 from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.series import Series, table
+from reluplan.problem.soft_rows import SoftRow
 from reluplan.problem.tolerance import Tolerances, largest_size, tolerance_for
 
 Array = NDArray[np.float64]
@@ -38,6 +41,10 @@ NOT_IN_FINGERPRINT = {
     ("Problem", "initial_upper"): "see initial_lower",
     ("Problem", "final_reward"): "what a step earns and where it leads does not depend on what the final state earns",
     ("Problem", "discount"): "nor on what the step counts in the sum",
+    ("Problem", "soft"): "their prices are in the reward",
+    ("Problem", "lags"): "how states are called that hold what was some steps ago",
+    ("Series", "name"): "what a series is called changes no plan",
+    ("Series", "place"): "nor does where it came from",
 }
 """What `Problem.fingerprint` leaves out, and why; all else is in it, fields that are added later included."""
 
@@ -111,6 +118,8 @@ class Problem:
     State and auxiliary bounds hold at every t = 1..H+1, action bounds at every t = 1..H.
     tie_distance: plans, and so bounds, leave out predictions of discrete states that are rounded down although they are
     this close to a tie: there the last bit would decide.
+    series: values of the last auxiliaries, which are known at every step; first_step: of series at the first step here.
+    soft: rows that may be broken, whose price is in the reward. lags: the last states, which hold what was before.
 
     >>> problem = Problem.load("examples/tanks/problem.toml")
     >>> [action.name for action in problem.actions]
@@ -133,6 +142,13 @@ class Problem:
     discount: float = 1.0
     source: str = "problem"
     tie_distance: float = 1e-6
+    series: tuple[Series, ...] = ()
+    first_step: int = 0
+    soft: tuple[SoftRow, ...] = ()
+    lags: tuple[Lag, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.require_series()
 
     @classmethod
     def load(cls, path: str | Path) -> Problem:
@@ -151,6 +167,7 @@ class Problem:
 
     def part(
         self,
+        first: int,
         length: int,
         initial_lower: Array,
         initial_upper: Array,
@@ -159,10 +176,10 @@ class Problem:
         goal: tuple[Constraint, ...],
         final_reward: PiecewiseLinear | None,
     ) -> Problem:
-        """Some of the steps as a problem of their own, from a box of states to a goal.
+        """Some of the steps as a problem of their own, from step `first` (0, 1, ...) and a box of states to a goal.
 
-        It is worth what its steps are worth at its own first step; if that is step t of a plan (t = 0, 1, ...), the
-        plan earns γ^t times that in them.
+        It is worth what its steps are worth at its own first step; if that is step t of a plan, the plan earns γ^t
+        times that in them.
 
         keeps_initial_rows: whether the rows of I hold at its first step, as they do if that is the plan's first one.
         goal: rows on its final state; the problem's own only if that is the plan's final one. final_reward: likewise.
@@ -170,6 +187,7 @@ class Problem:
         return replace(
             self,
             horizon=length,
+            first_step=self.first_step + first,
             initial_lower=initial_lower,
             initial_upper=initial_upper,
             initial_constraints=self.initial_constraints if keeps_initial_rows else (),
@@ -194,6 +212,81 @@ class Problem:
     def box(self, variables: Sequence[Variable]) -> tuple[Array, Array]:
         """The declared bounds of some variables as two arrays."""
         return np.array([v.lower for v in variables]), np.array([v.upper for v in variables])
+
+    @cached_property
+    def series_columns(self) -> slice:
+        """Which auxiliaries are series."""
+        return slice(len(self.auxiliaries) - len(self.series), len(self.auxiliaries))
+
+    @cached_property
+    def has_free_auxiliaries(self) -> bool:
+        """Whether a plan chooses auxiliaries; otherwise all of them are series."""
+        return len(self.auxiliaries) > len(self.series)
+
+    @cached_property
+    def has_products(self) -> bool:
+        """Whether something is multiplied by a series, and is so piecewise linear only step by step."""
+        return any(function.has_products for function in self.functions)
+
+    @cached_property
+    def functions(self) -> tuple[PiecewiseLinear, ...]:
+        """Of steps and of states: rewards and rows."""
+        rows = (*self.constraints, *self.initial_constraints, *self.goal)
+        final = () if self.final_reward is None else (self.final_reward,)
+        return (self.reward, *final, *(row.function for row in rows))
+
+    @cached_property
+    def series_table(self) -> Array:
+        """The values of series at t = 1..H+1, shape (H+1, series)."""
+        return table(self.series, self.first_step, self.horizon + 1)
+
+    @cached_property
+    def auxiliary_boxes(self) -> tuple[Array, Array]:
+        """The bounds of auxiliaries at t = 1..H+1, shape (H+1, k): declared ones, and the values of series."""
+        lower, upper = (np.tile(side, (self.horizon + 1, 1)) for side in self.box(self.auxiliaries))
+        lower[:, self.series_columns] = upper[:, self.series_columns] = self.series_table
+        return lower, upper
+
+    def with_series(self, auxiliaries: Array) -> Array:
+        """Auxiliaries (..., H+1, k) with the values of series in their places."""
+        if not self.series:
+            return auxiliaries
+        auxiliaries = auxiliaries.copy()
+        auxiliaries[..., self.series_columns] = self.series_table
+        return auxiliaries
+
+    def require_series(self) -> None:
+        """InputError if a series is too short, or a factor made of series is not a finite number at some step."""
+        if not self.series:
+            return
+        for series, reads_last in zip(self.series, self._last_is_read, strict=True):
+            series.require(self.first_step + self.horizon, bool(reads_last))
+        w = np.zeros((self.horizon + 1, self.layout.width))
+        for part, count in ((self.layout.auxiliaries, self.horizon + 1), (self.layout.next_auxiliaries, self.horizon)):
+            offset = self.horizon + 1 - count
+            w[:count, part][:, self.series_columns] = self.series_table[offset:]
+        for function in self.functions:
+            for product in (product for piece in function.pieces() for product in piece.products):
+                reads_next = product.factor.function.support()[self.layout.input_count :].any()
+                with np.errstate(all="ignore"):
+                    values = product.factor.evaluate(w[: self.horizon] if reads_next else w)
+                if len(wrong := np.flatnonzero(~np.isfinite(values))):
+                    raise InputError(
+                        f"{self.source}: a factor made of series is no number at step {wrong[0] + 1}: "
+                        f"{'a divisor is zero there' if product.factor.divides else 'it is too large'}"
+                    )
+
+    @cached_property
+    def _last_is_read(self) -> NDArray[np.bool_]:
+        """Of each series: whether something reads its value at t = H+1."""
+        positions = np.arange(len(self.auxiliaries))[self.series_columns]
+        of_steps = [self.reward, *(row.function for row in self.constraints)]
+        of_last = [*([] if self.final_reward is None else [self.final_reward]), *(row.function for row in self.goal)]
+        read = np.zeros(len(positions), dtype=bool)
+        for functions, offset in ((of_steps, self.layout.next_auxiliaries), (of_last, self.layout.auxiliaries)):
+            for function in functions:
+                read |= function.support()[offset.start + positions]
+        return read
 
     @cached_property
     def step_box(self) -> tuple[Array, Array]:

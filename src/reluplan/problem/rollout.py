@@ -51,11 +51,13 @@ class Trajectory:
 def rollout(problem: Problem, initial_state: Array, actions: Array, auxiliaries: Array | None = None) -> Trajectory:
     """The trajectory s_{t+1} = T(s_t, a_t, x_t) in float64, and R(s_t, a_t, x_t, s_{t+1}, x_{t+1}) of each step.
 
-    Auxiliaries are part of the plan (shape (H+1, k)); zeros if not given.
+    Auxiliaries are part of the plan (shape (H+1, k)); zeros if not given, but for series.
     """
     horizon = len(actions)
     if auxiliaries is None:
         auxiliaries = np.zeros((horizon + 1, len(problem.auxiliaries)))
+        if problem.series:
+            auxiliaries = problem.with_horizon(horizon).with_series(auxiliaries)
     states = np.empty((horizon + 1, len(problem.states)))
     states[0] = initial_state
     with np.errstate(over="ignore", invalid="ignore"):  # what diverges is found by the check, not by warnings

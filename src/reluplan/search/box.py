@@ -127,7 +127,7 @@ class SearchBox:
 def search_box(problem: Problem, bounds: HorizonBounds | None) -> SearchBox:
     """The box of a problem, from its declared bounds and, if given, its proven ones."""
     action_lower, action_upper = _repeat(problem.box(problem.actions), problem.horizon)
-    auxiliary_lower, auxiliary_upper = _repeat(problem.box(problem.auxiliaries), problem.horizon + 1)
+    auxiliary_lower, auxiliary_upper = (side[None] for side in problem.auxiliary_boxes)
     allowed_lower = Decisions(problem.initial_lower[None], action_lower, auxiliary_lower)
     allowed_upper = Decisions(problem.initial_upper[None], action_upper, auxiliary_upper)
     lower, upper = allowed_lower, allowed_upper

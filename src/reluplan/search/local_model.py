@@ -96,8 +96,10 @@ class _Builder:
         trajectory = self._trajectory
         radius = self._options.radius
         states = self._states()
-        actions = self._boxed(problem.actions, trajectory.actions, radius.actions[0])
-        auxiliaries = self._boxed(problem.auxiliaries, trajectory.auxiliaries, radius.auxiliaries[0])
+        actions = self._boxed(problem.actions, trajectory.actions, radius.actions[0], problem.box(problem.actions))
+        auxiliaries = self._boxed(
+            problem.auxiliaries, trajectory.auxiliaries, radius.auxiliaries[0], problem.auxiliary_boxes
+        )
         self._dynamics(states, np.hstack([states[:-1], actions, auxiliaries[:-1]]))
         columns = step_vectors(states, actions, auxiliaries)
         w = step_vectors(trajectory.states, trajectory.actions, trajectory.auxiliaries)
@@ -132,9 +134,11 @@ class _Builder:
         self._elastic(columns[above][:, None], np.ones((1, 1)), np.full(above.sum(), -np.inf), upper[above])
         return columns
 
-    def _boxed(self, variables: Sequence[Variable], values: Array, reach: Array) -> Index:
+    def _boxed(
+        self, variables: Sequence[Variable], values: Array, reach: Array, declared: tuple[Array, Array]
+    ) -> Index:
         """Declared bounds and the trust box; discrete variables keep their values, or move by one at least."""
-        low, high = self._problem.box(variables)
+        low, high = declared
         discrete = np.broadcast_to(np.array([v.is_discrete for v in variables], dtype=bool), values.shape)
         integer = discrete & self._options.integers
         reach = np.where(integer, np.maximum(1.0, np.floor(reach)), np.where(discrete, 0.0, reach))

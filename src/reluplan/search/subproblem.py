@@ -34,7 +34,9 @@ def subproblem(
     lower = problem.initial_lower if start is None else start
     upper = problem.initial_upper if start is None else start
     final_reward = problem.final_reward if is_last else None
-    window = problem.part(length, lower, upper, keeps_initial_rows=first == 0, goal=goal, final_reward=final_reward)
+    window = problem.part(
+        first, length, lower, upper, keeps_initial_rows=first == 0, goal=goal, final_reward=final_reward
+    )
     return context.part(window, box)
 
 

@@ -69,12 +69,15 @@ class CrownProof:
         return clock.expected(work) <= deadline - clock.now() and 160.0 * values <= self._settings.most_bytes
 
     def _relax(self, state: ProofState, deadline: float) -> PlanRelaxation | None:
-        """The relaxation over the boxes; that of the turn before if they are the same. None without finite boxes."""
+        """The relaxation over the boxes; that of the turn before if they are the same.
+
+        None without finite boxes, or where functions are piecewise linear only step by step.
+        """
         problem = state.problem
         if problem is not self._problem or self._networks is None:
             self._problem, self._networks = problem, PlanNetworks(problem)
             self._relaxation = self._descent = None
-        if not have_lines(state.boxes):
+        if problem.has_products or not have_lines(state.boxes):
             return None
         if self._relaxation is not None and _are_equal(self._relaxation.boxes.bounds, state.boxes):
             return self._relaxation

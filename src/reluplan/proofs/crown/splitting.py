@@ -43,7 +43,8 @@ class SplittingProof:
     def improve(self, state: ProofState, deadline: float) -> None:
         """Split the cell with the largest bound, until the deadline, or until many splits moved nothing."""
         work = 3.0 * state.problem.horizon * state.problem.dynamics.operations
-        if clock.expected(work) > deadline - clock.now() or not have_lines(state.boxes):
+        is_long = clock.expected(work) > deadline - clock.now()
+        if is_long or state.problem.has_products or not have_lines(state.boxes):
             return
         if state.problem is not self._problem:
             self._problem, self._networks = state.problem, PlanNetworks(state.problem)

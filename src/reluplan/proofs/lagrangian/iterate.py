@@ -103,7 +103,7 @@ class DualAscent:
     def plan_multipliers(self) -> Array:
         """λ of the plan's LP for every step, (H + 1, 2n), without hinges; beyond its horizon the steady state's."""
         problem, settings = self.state.problem, self.settings
-        begin, end = steady_steps(self.plan, settings.partition.steady_share)
+        begin, end = steady_steps(self.plan, self.state.problem.series_table, settings.partition.steady_share)
         ahead = settings.steady_state.look_ahead
         steps = problem.horizon if end - begin < ahead else min(problem.horizon, begin + ahead)
         limit = min(self.remaining, max(1.0, 0.2 * self.remaining))
@@ -119,7 +119,8 @@ class DualAscent:
 
     def partition(self, budget: WindowBudget) -> list[Span]:
         """The horizon cut by the unstable units of now."""
-        return partition(self.plan, self.state.boxes.unstable.sum(axis=1), budget, self.settings.partition)
+        unstable = self.state.boxes.unstable.sum(axis=1)
+        return partition(self.plan, self.state.problem.series_table, unstable, budget, self.settings.partition)
 
     def decompose(self, spans: Sequence[Span]) -> Decomposition:
         """The subproblems of some windows, in the boxes of now."""

@@ -34,6 +34,7 @@ def plan_multipliers(
     span = Span(0, steps)
     is_whole = steps == problem.horizon
     short = problem.part(
+        0,
         steps,
         problem.initial_lower,
         problem.initial_upper,

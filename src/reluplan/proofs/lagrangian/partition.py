@@ -9,17 +9,18 @@ from reluplan.bounds.span import Span
 from reluplan.problem.rollout import Trajectory
 from reluplan.proofs.lagrangian.settings import PartitionSettings, WindowBudget
 
+Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 DEFAULT = PartitionSettings()
 
 
 def partition(
-    trajectory: Trajectory, unstable: Index, budget: WindowBudget, settings: PartitionSettings = DEFAULT
+    trajectory: Trajectory, series: Array, unstable: Index, budget: WindowBudget, settings: PartitionSettings = DEFAULT
 ) -> list[Span]:
     """Windows of at least one step, as long as the budget allows; unstable: how many units of each step are, (H,)."""
     horizon = trajectory.horizon
-    begin, end = steady_steps(trajectory, settings.steady_share)
+    begin, end = steady_steps(trajectory, series, settings.steady_share)
     if end - begin < settings.shortest_steady:
         return _windows(unstable, 0, horizon, budget, settings.longest)
     # the window before the steady state ends inside it, and the last one begins inside it: both know where it is
@@ -33,12 +34,14 @@ def partition(
     return [*before, Span(begin, length, count), *after]
 
 
-def steady_steps(trajectory: Trajectory, steady_share: float = DEFAULT.steady_share) -> tuple[int, int]:
-    """The longest stretch of steps around three quarters of the horizon in which no state moves; (t, t) if none."""
+def steady_steps(trajectory: Trajectory, series: Array, steady_share: float = DEFAULT.steady_share) -> tuple[int, int]:
+    """The longest stretch of steps around three quarters of the horizon in which no state and none of the series moves,
+    (H+1, series); (t, t) if there is none."""
     states = trajectory.states
     middle = 3 * trajectory.horizon // 4
     reach = np.maximum(np.ptp(states, axis=0), 1e-9)
     moved = (np.abs(states - states[middle]) > steady_share * reach).any(axis=1)
+    moved |= (series != series[middle]).any(axis=1)
     before, after = np.flatnonzero(moved[:middle]), np.flatnonzero(moved[middle:])
     begin = int(before[-1]) + 1 if len(before) else 0
     end = middle + int(after[0]) - 1 if len(after) else trajectory.horizon

@@ -55,7 +55,7 @@ def search_multipliers(ascent: DualAscent, iterate: Iterate) -> Iterate:
 def follow_multipliers(ascent: DualAscent, multipliers: Array) -> bool:
     """Whether a plan that follows λ of every step (H + 1, 2n), and is improved, is better than the incumbent."""
     state, before = ascent.state, ascent.plan
-    begin, end = steady_steps(before, ascent.settings.partition.steady_share)
+    begin, end = steady_steps(before, ascent.state.problem.series_table, ascent.settings.partition.steady_share)
     steps = begin + 1 if begin < end else state.problem.horizon
     settings = ascent.settings.sampled_dual
     until = clock.now() + settings.share * ascent.remaining
