@@ -94,10 +94,16 @@ def _box(problem: Problem) -> Region:
     lower, upper = problem.box(problem.actions)
     aux_lower, aux_upper = problem.box(problem.auxiliaries)
     repeat = problem.horizon
+    low, high = (np.tile(side, (repeat + 1, 1)) for side in (aux_lower, aux_upper))
+    for t, i in itertools.product(range(repeat + 1), range(len(problem.series))):
+        at, series = len(problem.auxiliaries) - len(problem.series) + i, problem.series[i]
+        row = problem.first_step + t
+        row = row % len(series.values) if series.repeats else min(row, len(series.values) - 1)
+        low[t, at] = high[t, at] = series.values[row]
     return Region(
         (),
-        np.concatenate([problem.initial_lower, np.tile(lower, repeat), np.tile(aux_lower, repeat + 1)]),
-        np.concatenate([problem.initial_upper, np.tile(upper, repeat), np.tile(aux_upper, repeat + 1)]),
+        np.concatenate([problem.initial_lower, np.tile(lower, repeat), low.ravel()]),
+        np.concatenate([problem.initial_upper, np.tile(upper, repeat), high.ravel()]),
     )
 
 
@@ -203,8 +209,7 @@ def _add_terms(
     function: PiecewiseLinear, index: int, w: Affine, region: Region, value: Array
 ) -> Iterator[tuple[Region, Array]]:
     if index == len(function.terms):
-        if not region.empty:
-            yield region, value
+        yield from _add_products(function, 0, w, region, value)
         return
     term = function.terms[index]
 
@@ -219,6 +224,21 @@ def _add_terms(
         for chosen in values:
             inner = part.cut(*(chosen - other for other in values if other is not chosen))
             yield from _add_terms(function, index + 1, w, inner, value + term.weight * chosen)
+
+
+def _add_products(
+    function: PiecewiseLinear, index: int, w: Affine, region: Region, value: Array
+) -> Iterator[tuple[Region, Array]]:
+    """Factors read series, which the box fixes."""
+    if index == len(function.products):
+        if not region.empty:
+            yield region, value
+        return
+    product = function.products[index]
+    known = float(product.factor.function.evaluate(w @ np.append(region.lower, 1.0)))
+    weight = product.weight * (1.0 / known if product.factor.divides else known)
+    for part, row in _pieces(product.function, w, region):
+        yield from _add_products(function, index + 1, w, part, value + weight * row)
 
 
 def _actions(problem: Problem, t: int) -> Affine:

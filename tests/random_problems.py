@@ -9,8 +9,9 @@ from numpy.random import Generator
 
 from reluplan.network.relu_network import Layer, ReluNetwork
 from reluplan.problem.expression import Constraint
-from reluplan.problem.piecewise import PiecewiseLinear
+from reluplan.problem.piecewise import MaxTerm, PiecewiseLinear
 from reluplan.problem.problem import Problem, StepLayout, Variable
+from reluplan.problem.series import Series
 
 
 def random_network(rng: Generator, inputs: int, hidden: list[int], outputs: int, dense: bool = True) -> ReluNetwork:
@@ -106,6 +107,66 @@ def random_problem(rng: Generator, relus: int = 3, horizon: int = 2, auxiliary: 
         constraints=tuple(constraints),
         goal=tuple(goal),
     )
+
+
+def with_series(rng: Generator, problem: Problem) -> Problem:
+    """The problem with one or two series, which its network and rows read, and which mostly multiply its rewards."""
+    multiplies = bool(rng.random() < 0.75)
+    count = int(rng.integers(1, 3))
+    old, new = problem.layout, StepLayout(len(problem.states), len(problem.actions), len(problem.auxiliaries) + count)
+    places = [*range(old.input_count), *range(new.next_states.start, new.next_states.stop + old.auxiliary_count)]
+    width = old.input_count
+    layers = []
+    for layer in (*problem.dynamics.hidden, problem.dynamics.output):
+        read = 0.3 * rng.normal(size=(layer.unit_count, count)) * (rng.random(count) < 0.5)
+        layers.append(Layer(np.hstack([layer.weights[:, :width], read, layer.weights[:, width:]]), layer.bias))
+    network = ReluNetwork(width + count, tuple(layers[:-1]), layers[-1])
+    now = list(range(new.input_count - count, new.input_count))
+    after = list(range(new.width - count, new.width))
+
+    def moved(function: PiecewiseLinear) -> PiecewiseLinear:
+        return _moved(function, places, new.width)
+
+    def row(constraint: Constraint, series: list[int]) -> Constraint:
+        function = moved(constraint.function)
+        if not constraint.equality and rng.random() < 0.5:
+            function = function + PiecewiseLinear.variable(int(rng.choice(series)), new.width) * 0.3
+        return replace(constraint, function=function)
+
+    values = np.round(rng.normal(size=(count, problem.horizon + 3)), 1)
+    series = tuple(Series(f"p{i}", values[i, : rng.integers(1, 4)], True) for i in range(count))
+    if rng.random() < 0.5:
+        series = tuple(Series(f"p{i}", values[i]) for i in range(count))
+
+    def rewarding(function: PiecewiseLinear, series: list[int]) -> PiecewiseLinear:
+        if multiplies:
+            return with_products(rng, moved(function), series, int(rng.integers(1, 3)))
+        return moved(function) + random_function(rng, series, new.width, 1)
+
+    known = tuple(Variable(one.name, "continuous", one.values.min(), one.values.max()) for one in series)
+    return replace(
+        problem,
+        auxiliaries=(*problem.auxiliaries, *known),
+        dynamics=network,
+        reward=rewarding(problem.reward, [*now, *after]),
+        constraints=tuple(row(constraint, [*now, *after]) for constraint in problem.constraints),
+        initial_constraints=tuple(row(constraint, now) for constraint in problem.initial_constraints),
+        goal=tuple(row(constraint, now) for constraint in problem.goal),
+        final_reward=None if problem.final_reward is None else rewarding(problem.final_reward, now),
+        series=series,
+        first_step=int(rng.integers(0, 3)),
+    )
+
+
+def _moved(function: PiecewiseLinear, places: list[int], width: int) -> PiecewiseLinear:
+    """The function with its variables in other places."""
+    coefficients = np.zeros(width)
+    coefficients[places] = function.coefficients
+    terms = tuple(
+        MaxTerm(term.weight, tuple(_moved(argument, places, width) for argument in term.arguments))
+        for term in function.terms
+    )
+    return PiecewiseLinear(coefficients, function.constant, terms)
 
 
 def with_final_reward(rng: Generator, problem: Problem) -> Problem:

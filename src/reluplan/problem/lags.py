@@ -27,6 +27,11 @@ class Lag:
         return lag_name(self.variable, self.steps)
 
     @property
+    def source(self) -> str:
+        """The variable whose value before the step it takes."""
+        return self.variable if self.steps == 1 else lag_name(self.variable, self.steps - 1)
+
+    @property
     def transition(self) -> str:
         """The expression of its known transition."""
         return quote(self.variable) if self.steps == 1 else f"lag({quote(self.variable)}, {self.steps - 1})"

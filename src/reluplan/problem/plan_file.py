@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from reluplan.errors import InputError
 from reluplan.problem.problem import Problem, Variable
-from reluplan.problem.rollout import Trajectory
+from reluplan.problem.rollout import Trajectory, with_lags
 from reluplan.tables.csv_names import escaped, unescaped
 from reluplan.wording import shortened
 
@@ -80,19 +80,34 @@ class StoredPlan:
 def read_plan(problem: Problem, path: Path) -> StoredPlan:
     """Read a plan file (or the plan.csv of a run directory) for this problem."""
     table = _read_table(path / "plan.csv" if path.is_dir() else path)
-    table.require(problem.actions + problem.auxiliaries)
+    chosen = problem.auxiliaries[: problem.series_columns.start]
+    table.require(problem.actions + chosen)
     table.check_steps()
     horizon = _action_rows(problem, table)
-    states = _states(problem, table)
-    if problem.auxiliaries and table.row_count == horizon:
+    actions = table.numbers(problem.actions, horizon)
+    states = _states(problem, table, actions)
+    if chosen and table.row_count == horizon:
         raise table.error(f"the auxiliaries of the final state are missing: add a row for step {horizon + 1}")
+    free = table.numbers(chosen, horizon + 1) if chosen else np.empty((horizon + 1, 0))
     return StoredPlan(
         initial_state=problem.initial_lower if states is None else states[0],
-        actions=table.numbers(problem.actions, horizon),
-        auxiliaries=table.numbers(problem.auxiliaries, horizon + 1),
+        actions=actions,
+        auxiliaries=np.hstack([free, _series(problem, table, horizon)]),
         states=states,
         rewards=_rewards(table, horizon) if "reward" in table.columns else None,
     )
+
+
+def _series(problem: Problem, table: _Table, horizon: int) -> Array:
+    """What the problem says of its series, (H+1, series); the file may say the same."""
+    known = problem.with_horizon(horizon).series_table
+    for series, values in zip(problem.series, known.T.tolist(), strict=True):
+        for row in range(horizon if series.name in table.columns else 0):
+            value = table.number(row, series.name)
+            if value != values[row]:
+                where = f"line {table.lines[row]}, column '{series.name}'"
+                raise table.error(f"{where}: {value:g} is not what the problem says, {values[row]:g}")
+    return known
 
 
 def _rewards(table: _Table, horizon: int) -> Array:
@@ -101,11 +116,18 @@ def _rewards(table: _Table, horizon: int) -> Array:
     return np.array([table.number(t, "reward") for t in range(horizon + 1 if has_final else horizon)])
 
 
-def _states(problem: Problem, table: _Table) -> Array | None:
-    """The states of every row; None if the file has none of them and they can be done without."""
-    if any(v.name in table.columns for v in problem.states):
-        table.require(problem.states)
-        return table.numbers(problem.states, table.row_count)
+def _states(problem: Problem, table: _Table, actions: Array) -> Array | None:
+    """The states of every row; None if the file has none of them and they can be done without.
+
+    Those that hold what was before follow from the others where the file lacks them.
+    """
+    own = problem.states[: len(problem.states) - len(problem.lags)]
+    if any(v.name in table.columns for v in own):
+        table.require(own)
+        states = table.numbers(own, table.row_count)
+        if all(lag.name in table.columns for lag in problem.lags):
+            return np.hstack([states, table.numbers(problem.states[len(own) :], table.row_count)])
+        return with_lags(problem, states, actions)
     if (problem.initial_lower < problem.initial_upper).any():
         raise table.error("has no state columns, but the problem leaves the first state open; add them")
     return None

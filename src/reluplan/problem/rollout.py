@@ -79,6 +79,19 @@ simulate = rollout
 """The public name."""
 
 
+def with_lags(problem: Problem, states: Array, actions: Array) -> Array:
+    """States (T, declared ones) followed by those that hold what was before, (T, n), from what the problem says of the
+    time before its first step."""
+    count = len(problem.states) - len(problem.lags)
+    names = [variable.name for variable in problem.states]
+    columns = dict(zip(names, states.T, strict=False))
+    columns |= dict(zip((action.name for action in problem.actions), actions.T, strict=True))
+    for lag, first in zip(problem.lags, problem.initial_lower[count:], strict=True):
+        source = columns[lag.source]
+        columns[lag.name] = np.concatenate([[first], source[: len(states) - 1]])
+    return np.column_stack([columns[name] for name in names])
+
+
 def step_vectors(states: NDArray[Scalar], actions: NDArray[Scalar], auxiliaries: NDArray[Scalar]) -> NDArray[Scalar]:
     """w_t = (s_t, a_t, x_t, s_{t+1}, x_{t+1}) for t = 1..H, shape (H, width); of values, bounds or columns alike."""
     return np.hstack([states[:-1], actions, auxiliaries[:-1], states[1:], auxiliaries[1:]])

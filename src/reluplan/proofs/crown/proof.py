@@ -74,10 +74,12 @@ class CrownProof:
         None without finite boxes, or where functions are piecewise linear only step by step.
         """
         problem = state.problem
+        if problem.has_products:
+            return None
         if problem is not self._problem or self._networks is None:
             self._problem, self._networks = problem, PlanNetworks(problem)
             self._relaxation = self._descent = None
-        if problem.has_products or not have_lines(state.boxes):
+        if not have_lines(state.boxes):
             return None
         if self._relaxation is not None and _are_equal(self._relaxation.boxes.bounds, state.boxes):
             return self._relaxation
