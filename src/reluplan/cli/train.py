@@ -143,19 +143,29 @@ class _Task:
         return (*self.table.states, *self.table.actions)
 
     def read(self, data: list[Path]) -> Transitions:
-        """The transitions; what the network neither reads nor predicts, the data may lack."""
-        from reluplan.data import read_transitions
+        """The transitions; what the network neither reads nor predicts, the data may lack.
 
-        demanded = {*self.section.inputs, *self.section.outputs}
-        return read_transitions(
+        Series that it reads are columns of the data, and what it reads of the past comes from the rows before.
+        """
+        from reluplan.data import read_transitions
+        from reluplan.data.lagged import LaggedColumn, with_lagged_columns
+        from reluplan.problem.expression import lags_in
+
+        past = [(name, *found) for name in self.section.inputs for found in lags_in(name)]
+        demanded = {*self.section.inputs, *self.section.outputs, *(variable for _, variable, _ in past)}
+        declared = {variable.name for variable in self.variables}
+        lagged = {name for name, _, _ in past}
+        known = [name for name in self.table.series_names if name in demanded and name not in lagged]
+        transitions = read_transitions(
             data,
             [state.name for state in self.table.states],
-            [action.name for action in self.table.actions],
+            [*(action.name for action in self.table.actions), *known],
             self.variables,
-            optional=[variable.name for variable in self.variables if variable.name not in demanded],
+            optional=[name for name in declared if name not in demanded],
             leaving_out=self.leaving_out,
             extras=True,
         )
+        return with_lagged_columns(transitions, [LaggedColumn(*one) for one in past])
 
 
 @dataclass(frozen=True)

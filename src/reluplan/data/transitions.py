@@ -14,6 +14,15 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class LaggedState:
+    """An action's column that holds what a state's column was some steps ago."""
+
+    action: int
+    state: int
+    steps: int
+
+
 @dataclass(frozen=True, eq=False)
 class Transitions:
     """N transitions: states (N, n), actions (N, m), next_states (N, n), and where each comes from.
@@ -21,6 +30,7 @@ class Transitions:
     episode and step (N,): rows of one episode with consecutive steps belong together (s' of one is s of the next).
     extras: further columns by name, each (N,), such as the simulator's reward; nothing is learned from them.
     dropped: how many rows of the data each condition has left out, by its text.
+    lagged_states: columns of actions that follow from earlier states.
     """
 
     state_names: tuple[str, ...]
@@ -32,6 +42,7 @@ class Transitions:
     next_states: Array
     extras: Mapping[str, Array] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
+    lagged_states: tuple[LaggedState, ...] = ()
 
     def __len__(self) -> int:
         return len(self.states)
@@ -41,7 +52,7 @@ class Transitions:
         return Transitions(
             self.state_names, self.action_names, self.episode[rows], self.step[rows],
             self.states[rows], self.actions[rows], self.next_states[rows],
-            {name: values[rows] for name, values in self.extras.items()}, self.dropped,
+            {name: values[rows] for name, values in self.extras.items()}, self.dropped, self.lagged_states,
         )  # fmt: skip
 
 
@@ -72,6 +83,17 @@ def concatenate(parts: Sequence[Transitions]) -> Transitions:
         {name: np.concatenate([part.extras[name] for part in parts]) for name in _common_extras(parts)},
         {text: sum(part.dropped.get(text, 0) for part in parts) for part in parts for text in part.dropped},
     )
+
+
+def follows_previous(transitions: Transitions) -> NDArray[np.bool_]:
+    """Whether each row goes on where the row before it ended, shape (N,)."""
+    follows = np.zeros(len(transitions), dtype=bool)
+    follows[1:] = (
+        (np.diff(transitions.episode) == 0)
+        & (np.diff(transitions.step) == 1)
+        & np.isclose(transitions.states[1:], transitions.next_states[:-1], rtol=1e-6, atol=1e-9).all(axis=1)
+    )
+    return follows
 
 
 def _common_extras(parts: Sequence[Transitions]) -> list[str]:

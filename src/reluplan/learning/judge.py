@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.data.transitions import Transitions
+from reluplan.data.transitions import Transitions, follows_previous
 from reluplan.learning.learning_data import LearningData
 from reluplan.learning.predictor import Predictor, is_rounded
 from reluplan.learning.rollout import roll_out
 from reluplan.learning.settings import Predicts, SearchSettings, TrainingSettings
-from reluplan.learning.split import follows_previous
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.problem.problem import Variable
 

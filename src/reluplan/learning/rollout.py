@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.data.transitions import Transitions
+from reluplan.data.transitions import Transitions, follows_previous
 from reluplan.learning.predictor import Predictor
 from reluplan.learning.settings import RolloutSettings
-from reluplan.learning.split import follows_previous
 
 Array = NDArray[np.float64]
 DEFAULT = RolloutSettings()
@@ -56,19 +55,27 @@ def drift(predictor: Predictor, episodes: Transitions, steps: int, rounded: NDAr
 def roll_out(predictor: Predictor, episodes: Transitions, steps: int, rounded: NDArray[np.bool_]) -> Array:
     """ŝ_{t+1} = f(ŝ_t, a_t) with ŝ_1 = s_1 and the data's actions; the errors ŝ − s, shape (windows, steps, k).
 
+    What states were some steps ago is predicted too, as far as it lies in the window.
+
     Windows are disjoint runs of consecutive rows. States that the network does not predict are the data's;
     rounded: predicted states that take whole numbers.
     """
     rows = _windows(episodes, steps)[:, None] + np.arange(steps)
     errors = np.empty((*rows.shape, len(predictor.output_columns)))
     states = episodes.states[rows[:, 0]]
+    passed = [states]
     with np.errstate(over="ignore", invalid="ignore"):  # what diverges shows as such in the report
         for t in range(steps):
-            predicted = predictor.next_values(states, episodes.actions[rows[:, t]])
+            actions = episodes.actions[rows[:, t]].copy()
+            for lagged in episodes.lagged_states:
+                if lagged.steps <= t:
+                    actions[:, lagged.action] = passed[t - lagged.steps][:, lagged.state]
+            predicted = predictor.next_values(states, actions)
             predicted = np.where(rounded, np.floor(predicted + 0.5), predicted)
             states = episodes.next_states[rows[:, t]].copy()
             errors[:, t] = predicted - states[:, predictor.output_columns]
             states[:, predictor.output_columns] = predicted
+            passed.append(states)
     return errors
 
 

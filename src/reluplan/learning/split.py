@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.data.transitions import Transitions
+from reluplan.data.transitions import Transitions, follows_previous
 from reluplan.errors import InputError
 from reluplan.learning.settings import SplitSettings
 
@@ -69,14 +69,3 @@ def _groups(transitions: Transitions, settings: SplitSettings) -> tuple[By, Inde
     if follows_previous(transitions)[1:].mean() > 0.5:
         return "blocks", np.arange(count) * settings.blocks // count
     return "rows", np.arange(count)
-
-
-def follows_previous(transitions: Transitions) -> NDArray[np.bool_]:
-    """Whether each row goes on where the row before it ended, shape (N,)."""
-    follows = np.zeros(len(transitions), dtype=bool)
-    follows[1:] = (
-        (np.diff(transitions.episode) == 0)
-        & (np.diff(transitions.step) == 1)
-        & np.isclose(transitions.states[1:], transitions.next_states[:-1], rtol=1e-6, atol=1e-9).all(axis=1)
-    )
-    return follows

@@ -17,12 +17,10 @@ from reluplan.network.relu_network import ReluNetwork
 from reluplan.problem.declarations import Declarations, read_declarations
 from reluplan.problem.dynamics import compose_dynamics, transition_order
 from reluplan.problem.expression import Constraint, Scope, parse_constraints, parse_expression
-from reluplan.problem.lags import Lag
 from reluplan.problem.network_section import NetworkSection as NetworkSection
 from reluplan.problem.network_section import load_network, read_network_section
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import LONGEST_HORIZON, Problem, Variable
-from reluplan.problem.series import Series
 from reluplan.problem.soft_rows import SoftRow
 from reluplan.problem.tolerance import TOLERANCE
 from reluplan.problem.toml_file import TomlFile
@@ -36,7 +34,10 @@ TOP_KEYS = {
 
 @dataclass(frozen=True)
 class VariableTable:
-    """What a problem file declares before anything is learned: variables with their bounds, and its network's names."""
+    """What a problem file declares before anything is learned: variables with their bounds, and its network's names.
+
+    states and auxiliaries: the declared ones, without those of lags and series.
+    """
 
     states: tuple[Variable, ...]
     actions: tuple[Variable, ...]
@@ -44,8 +45,7 @@ class VariableTable:
     network: NetworkSection | None
     source: str
     constants: Mapping[str, float]
-    series: tuple[Series, ...] = ()
-    lags: tuple[Lag, ...] = ()
+    series_names: tuple[str, ...] = ()
 
 
 def load_problem(path: Path, network: ReluNetwork | None = None) -> Problem:
@@ -106,8 +106,7 @@ def read_variables(path: str | Path) -> VariableTable:
         section,
         str(file.path),
         declared.constants,
-        declared.series,
-        declared.lags,
+        tuple(file.get(file.data, "series", dict, "", {})),
     )
 
 

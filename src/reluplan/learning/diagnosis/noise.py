@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
+from reluplan.data.transitions import follows_previous
 from reluplan.learning.diagnosis.residuals import Residuals
 from reluplan.learning.settings import DiagnosisSettings
-from reluplan.learning.split import follows_previous
 
 Array = NDArray[np.float64]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan.data.transitions import follows_previous
 from reluplan.learning.diagnosis.residuals import Residuals
 from reluplan.learning.settings import DiagnosisSettings
-from reluplan.learning.split import follows_previous
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
