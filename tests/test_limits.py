@@ -39,7 +39,7 @@ from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import Problem, Variable
 from reluplan.problem.rollout import Trajectory, rollout
 from reluplan.proofs.grid.settings import GridSettings
-from reluplan.proofs.grid.value_function import grid_bound
+from reluplan.proofs.grid.value_function import GridRefinement, grid_bound
 from reluplan.proofs.lagrangian.decomposition import Decomposition
 from reluplan.proofs.lagrangian.multipliers import plan_multipliers
 from reluplan.proofs.lagrangian.subproblem import window_subproblems
@@ -298,6 +298,17 @@ def test_the_grid_ends_at_the_deadline(work: WorkClock, limit: float) -> None:
     grid_bound(problem, bounds, None, deadline, lambda value, _: offers.append(value), lambda _: None)
     assert late(work, deadline) <= 2.0 * GridSettings().chunk_operations
     assert all(value >= max(found.total_reward for found in feasible_plans(problem)) for value in offers)
+
+
+def test_sweeps_of_the_grid_are_counted(work: WorkClock) -> None:
+    """With hardly a network the sweeps are all there is to do; they end at the deadline like everything else."""
+    problem = dataclasses.replace(steering([1], 12, state_count=1), constraints=(), goal=())
+    bounds = reachable_bounds(problem, 0.0)
+    deadline = work.now() + 0.3
+    refinement = GridRefinement(problem)
+    refinement.go_on(bounds, feasible_plans(problem)[0].total_reward, deadline, lambda _, __: None, lambda _: None)
+    assert late(work, deadline) <= 2.0 * GridSettings().chunk_operations
+    assert work.now() >= deadline or not np.isfinite(refinement.next_seconds)
 
 
 @pytest.mark.parametrize("method", ["auto", "base", "potentials"])

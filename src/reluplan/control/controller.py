@@ -15,6 +15,7 @@ from reluplan.control.step_plan import PlanningOptions, StepPlan, plan_step
 from reluplan.errors import InputError
 from reluplan.planning.result import Status
 from reluplan.problem.check import check
+from reluplan.problem.memory import Memory
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
 
@@ -89,6 +90,7 @@ class Controller:
         self._options = PlanningOptions(method, solver, gap, threads, seed)
         self._state_tolerance = state_tolerance
         self._current: Trajectory | None = None
+        self._memory = Memory(self.problem)
 
     def reset(self) -> None:
         """Begin another episode."""
@@ -96,9 +98,12 @@ class Controller:
         self._current = None
 
     def policy(self, state: Array) -> Array:
-        """The action for an observed state; both in the problem's order of names."""
+        """The action for an observed state; both in the problem's order of names.
+
+        States that hold what was before (`Problem.lags`) may be left out: it remembers them.
+        """
         began = clock.now()
-        window = self._window(observed_state(self.problem, state, self._state_tolerance))
+        window = self._window(observed_state(self.problem, self._completed(state), self._state_tolerance))
         rest = None if self._current is None else shifted_plan(window, self._current)
         seconds = self._time_limit if self.decisions else self._first_time_limit
         result = plan_step(window, self._options, rest, seconds)
@@ -106,6 +111,15 @@ class Controller:
         decision = _decision(window, source, self._current, result, clock.now() - began)
         self.decisions.append(decision)
         return decision.action
+
+    def _completed(self, state: Array) -> Array:
+        """The state with what was before behind it, by what was decided here, unless it says that itself."""
+        state = np.asarray(state, dtype=np.float64)
+        if not self.problem.lags or state.shape != (len(self.problem.own_states),):
+            return state
+        if not self.decisions:
+            return self._memory.begin(state)
+        return self._memory.after(self.decisions[-1].action, state)
 
     def _window(self, state: Array) -> Problem:
         """The problem of this step: from the observed state, over the next few steps."""

@@ -19,7 +19,8 @@ def observed_state(problem: Problem, state: Array, tolerance: float) -> Array:
     """
     state = np.asarray(state, dtype=np.float64)
     if state.shape != (len(problem.states),):
-        raise InputError(f"an observed state has {len(problem.states)} values, one per state; got shape {state.shape}")
+        count = len(problem.own_states)
+        raise InputError(f"an observed state has {count} values, one per state; got shape {state.shape}")
     lower, upper = problem.box(problem.states)
     inside = np.where(problem.discrete_states, np.round(state), state)
     inside = np.clip(inside, lower, upper)

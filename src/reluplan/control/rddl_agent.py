@@ -28,10 +28,10 @@ class ControllerAgent(BaseAgent):  # type: ignore[misc]  # pyRDDLGym has no type
     def sample_action(self, state: dict[str, Any]) -> dict[str, float]:
         """The action for a state, both as pyRDDLGym names and stores them."""
         seen = {bracket_name(name): value for name, value in state.items()}
-        missing = [v.name for v in self.controller.problem.states if v.name not in seen]
+        missing = [v.name for v in self.controller.problem.own_states if v.name not in seen]
         if missing:
             raise InputError(f"the environment does not show {', '.join(missing)}; it shows {', '.join(seen)}")
-        values = np.array([float(seen[v.name]) for v in self.controller.problem.states])
+        values = np.array([float(seen[v.name]) for v in self.controller.problem.own_states])
         return dict(zip(self._actions, self.controller.policy(values).tolist(), strict=True))
 
     def reset(self) -> None:

@@ -55,14 +55,14 @@ def control_episodes(
 
 def draw_starts(problem: Problem, count: int, seed: int) -> list[Array]:
     """First states, uniform within the state bounds; discrete ones are rounded."""
-    lower, upper = problem.box(problem.states)
-    for variable in problem.states:
+    lower, upper = problem.box(problem.own_states)
+    for variable in problem.own_states:
         if not np.isfinite([variable.lower, variable.upper]).all():
             raise InputError(
                 f"{problem.source}: random starts need finite bounds of every state; add {variable.name}'s"
             )
     drawn = np.random.default_rng(seed).uniform(lower, upper, (count, len(lower)))
-    return list(np.where(problem.discrete_states, np.round(drawn), drawn))
+    return list(np.where(problem.discrete_states[: len(lower)], np.round(drawn), drawn))
 
 
 def tell_steps(view: Callable[[Event], None], clock: Clock) -> StepListener:

@@ -121,7 +121,7 @@ def _states(problem: Problem, table: _Table, actions: Array) -> Array | None:
 
     Those that hold what was before follow from the others where the file lacks them.
     """
-    own = problem.states[: len(problem.states) - len(problem.lags)]
+    own = problem.own_states
     if any(v.name in table.columns for v in own):
         table.require(own)
         states = table.numbers(own, table.row_count)

@@ -213,6 +213,11 @@ class Problem:
         """The declared bounds of some variables as two arrays."""
         return np.array([v.lower for v in variables]), np.array([v.upper for v in variables])
 
+    @property
+    def own_states(self) -> tuple[Variable, ...]:
+        """The states that the system has; the others hold what was before."""
+        return self.states[: len(self.states) - len(self.lags)]
+
     @cached_property
     def series_columns(self) -> slice:
         """Which auxiliaries are series."""

@@ -82,7 +82,7 @@ simulate = rollout
 def with_lags(problem: Problem, states: Array, actions: Array) -> Array:
     """States (T, declared ones) followed by those that hold what was before, (T, n), from what the problem says of the
     time before its first step."""
-    count = len(problem.states) - len(problem.lags)
+    count = len(problem.own_states)
     names = [variable.name for variable in problem.states]
     columns = dict(zip(names, states.T, strict=False))
     columns |= dict(zip((action.name for action in problem.actions), actions.T, strict=True))

@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.errors import InputError
+from reluplan.problem.memory import Memory
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import final_rewards, step_vectors
+from reluplan.problem.series import table
 from reluplan.simulators.base import Simulator
 from reluplan.simulators.limits import ActionLimits, Box
 from reluplan.simulators.matching import match_names
@@ -19,10 +21,11 @@ class OrderedSimulator:
     """Steps a simulator with actions in the problem's order, and returns states in it.
 
     Every variable of the problem must be one of the simulator's, which may have more: those actions keep their default.
+    It remembers what was before, where the problem has lags, and at which step the episode is, where it has series.
     """
 
     def __init__(self, simulator: Simulator, problem: Problem) -> None:
-        states = [variable.name for variable in problem.states]
+        states = [variable.name for variable in problem.own_states]
         actions = [variable.name for variable in problem.actions]
         box = Box(simulator.action_lower, simulator.action_upper, simulator.action_is_discrete)
         self._simulator = simulator
@@ -31,6 +34,8 @@ class OrderedSimulator:
         self._actions = match_names(simulator.action_names, actions, "action", problem.source)
         self._limits = ActionLimits(box, simulator.default_action, simulator.allows)
         self._default = np.clip(simulator.default_action, box.lower, box.upper)
+        self._memory = Memory(problem)
+        self._steps = 0
 
     @property
     def horizon(self) -> int | None:
@@ -45,12 +50,14 @@ class OrderedSimulator:
     def reset(self, seed: int | None = None, start: Array | None = None) -> Array:
         """Begin an episode, in a given state if there is one; the simulator's further states keep their value."""
         state = np.array(self._simulator.reset(seed))
+        own, self._steps = len(self._states), 0
         if start is not None:
             if not self.can_set_state:
                 raise InputError("this simulator cannot be put into a state: episodes begin where it lets them begin")
-            state[self._states] = start
+            state[self._states] = start[:own]
             self._simulator.set_state(state)
-        return state[self._states]
+        past = np.empty(0) if start is None else start[own:]
+        return self._memory.begin(np.concatenate([state[self._states], past]))
 
     def allowed(self, action: Array) -> Array | None:
         """The action itself if the present state allows it, else one close to it; None if none is found.
@@ -71,12 +78,13 @@ class OrderedSimulator:
         The reward is NaN if the simulator knows none.
         """
         state, reward, over = self._simulator.step(self._own_order(action))
-        return state[self._states], reward, over
+        self._steps += 1
+        return self._memory.after(action, state[self._states]), reward, over
 
     def problem_reward(self, state: Array, action: Array, next_state: Array) -> float:
-        """What the problem pays for a step of the true system."""
+        """What the problem pays for the step that the true system has just made."""
         states = np.stack([state, next_state])
-        auxiliaries = np.zeros((2, len(self._problem.auxiliaries)))
+        auxiliaries = self._auxiliaries(max(0, self._steps - 1), 2)
         return float(self._problem.reward.evaluate(step_vectors(states, action[None], auxiliaries))[0])
 
     @property
@@ -86,7 +94,13 @@ class OrderedSimulator:
 
     def final_reward(self, state: Array) -> float:
         """What the problem pays for the last state of the true system."""
-        return float(final_rewards(self._problem, state[None], np.zeros((1, len(self._problem.auxiliaries))))[0])
+        return float(final_rewards(self._problem, state[None], self._auxiliaries(self._steps, 1))[0])
+
+    def _auxiliaries(self, first: int, count: int) -> Array:
+        """What series are from a step on; others are zero."""
+        values = np.zeros((count, len(self._problem.auxiliaries)))
+        values[:, self._problem.series_columns] = table(self._problem.series, self._problem.first_step + first, count)
+        return values
 
     def _own_order(self, action: Array) -> Array:
         own = self._default.copy()

@@ -59,10 +59,10 @@ def problem_limits(simulator: Simulator, path: Path | None) -> ProblemLimits:
             simulator.state_lower, simulator.state_upper, simulator.action_lower, simulator.action_upper
         )
     problem = _load(path)
-    states = match_names(simulator.state_names, [v.name for v in problem.states], "state", str(path))
+    states = match_names(simulator.state_names, [v.name for v in problem.own_states], "state", str(path))
     actions = match_names(simulator.action_names, [v.name for v in problem.actions], "action", str(path))
     return ProblemLimits(
-        *_tighter(simulator.state_lower, simulator.state_upper, states, problem.states),
+        *_tighter(simulator.state_lower, simulator.state_upper, states, problem.own_states),
         *_tighter(simulator.action_lower, simulator.action_upper, actions, problem.actions),
         rows=ActionRows(_rows_on_actions(problem), problem.layout, states, actions),
     )

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.proofs.grid.cells import ABSENT, PRESENT, Grid, corner_values
 from reluplan.proofs.grid.coarse_slopes import CoarseSlopes
 from reluplan.proofs.grid.majorant import planes_above
@@ -27,6 +28,12 @@ ROUNDOFF = 2.0**-52
 
 STEP_ROUNDINGS = 64
 """More than the number of roundings between two steps' values, in each of which the largest term may lose an ulp."""
+
+PAIR_OPERATIONS = 500.0
+STENCIL_OPERATIONS = 40.0
+NODE_OPERATIONS = 20.0
+"""What a step costs for each pair, for each node of its image, and for each node of the grid: time on one core, about,
+in units of `clock.OPERATIONS_PER_SECOND`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +89,7 @@ class BellmanOperator:
         slopes = None if self.coarse_slopes is None else self.coarse_slopes.at_step(t)
 
         def fill(job: Job) -> float:
+            clock.spend(self._operations(job))
             corners[:, job.places], steepest = self._pair_values(job, target, slopes)
             return steepest
 
@@ -90,6 +98,7 @@ class BellmanOperator:
 
     def target(self, after: NodeValues) -> Array:
         """node_reward + γ V over all nodes of the grid, for V = V_{t+1}."""
+        clock.spend(NODE_OPERATIONS * self.grid.node_count)
         return self.node_rewards + after.times(self.discount).spread()
 
     def jobs(self, pairs: Index) -> Iterator[Job]:
@@ -147,6 +156,11 @@ class BellmanOperator:
         present = target[target > PRESENT]
         size = float(np.abs(present).max(initial=0.0)) + 4.0 * self.grid.dimension * steepest * self._magnitude
         return STEP_ROUNDINGS * ROUNDOFF * size
+
+    @staticmethod
+    def _operations(job: Job) -> float:
+        """Of what is computed for the pairs of a chunk at one step, about."""
+        return len(job.places) * (PAIR_OPERATIONS + STENCIL_OPERATIONS * job.stencils.offsets.size)
 
     def _chunks(self, members: Index) -> Iterator[Index]:
         size = self.settings.chunk_pairs

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from reluplan import clock
 from reluplan.bounds.boxes import BetterPlanBounds, tightened_for_better_plans
 from reluplan.proofs.grid.backward import BackwardSweep
-from reluplan.proofs.grid.bellman import ROUNDOFF, BellmanOperator, Job
+from reluplan.proofs.grid.bellman import NODE_OPERATIONS, PAIR_OPERATIONS, ROUNDOFF, BellmanOperator, Job
 from reluplan.proofs.grid.cells import LARGEST_VALUE
 from reluplan.proofs.grid.majorant import planes_above
 from reluplan.proofs.grid.pairs import Pairs, StepsInUse
@@ -129,6 +130,7 @@ def _in_use(
 ) -> tuple[Index, Array, float]:
     """Of the candidates those with F_t + R + V_{t+1} at least the threshold, F_t − λ_k · s over each, and the rounding
     error."""
+    clock.spend(NODE_OPERATIONS * len(candidates))
     active, before, relative = _possible(backward, used, candidates, to_come, threshold, t)
     corners, rounding = backward.operator.corners(t, active, backward.values[t + 1])
     kept = ~((corners + before).max(axis=0) < threshold)  # what is not a number is kept
@@ -199,6 +201,7 @@ class _Gains:
         return self._gains[:, pairs]
 
     def _fill(self, job: Job) -> None:
+        clock.spend(PAIR_OPERATIONS * len(job.places))
         self._gains[:, job.pairs] = _gains(self._operator, job, self._slopes)
 
 

@@ -40,7 +40,8 @@ class GridModel:
     state) it is at most the multilinear interpolation of its values at the nodes. Breakpoints that are hardly apart
     are one, and the reward is raised by what that may cost.
     final_reward: F, split likewise, with its breakpoints among those of the grid.
-    equalities: which constraints are equations. discrete_actions: which actions are integers.
+    equalities: which constraints are equations; tolerances: by how much a plan may break each. discrete_actions: which
+    actions are integers.
     """
 
     layout: StepLayout
@@ -50,6 +51,7 @@ class GridModel:
     final_reward: FinalReward | None
     breakpoints: tuple[Array, ...]
     equalities: NDArray[np.bool_]
+    tolerances: Array
     discrete_actions: NDArray[np.bool_]
 
     def rewards_at(self, states: Array) -> Array:
@@ -87,6 +89,7 @@ def grid_model(problem: Problem) -> GridModel:
         None if on_last_nodes is None else FinalReward(on_last_nodes + excess, last_rest),
         tuple(points for points, _ in lines),
         np.array([constraint.equality for constraint in problem.constraints], dtype=bool),
+        problem.tolerances.constraints,
         np.array([action.is_discrete for action in problem.actions], dtype=bool),
     )
 

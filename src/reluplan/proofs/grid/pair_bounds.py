@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from reluplan.bounds.crown import crown_bounds
 from reluplan.network.relu_network import ReluNetwork
-from reluplan.problem.tolerance import TOLERANCE
 from reluplan.proofs.grid.model import GridModel
 from reluplan.proofs.grid.pairs import Pairs, concatenated
 from reluplan.proofs.grid.settings import GridSettings
@@ -121,7 +120,7 @@ def _bound_chunk(model: GridModel, pairs: Pairs) -> PairBounds:
     image_upper = np.minimum(high[:, :n], last)
     rows = slice(n + model.has_rest, None)
     kept = (image_lower <= image_upper).all(axis=1)
-    kept &= _may_satisfy(low[:, rows], high[:, rows], model.equalities)
+    kept &= _may_satisfy(low[:, rows], high[:, rows], model)
     return PairBounds(
         pairs.subset(kept),
         lower_rows[kept, :n].transpose(1, 2, 0),
@@ -132,12 +131,12 @@ def _bound_chunk(model: GridModel, pairs: Pairs) -> PairBounds:
     )
 
 
-def _may_satisfy(low: Array, high: Array, equalities: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _may_satisfy(low: Array, high: Array, model: GridModel) -> NDArray[np.bool_]:
     """Which boxes may satisfy all constraints, whose functions lie between low and high (P, c).
 
     A box is dropped only if it violates one by more than any accepted plan may.
     """
-    satisfied = (low <= TOLERANCE) & ((high >= -TOLERANCE) | ~equalities)
+    satisfied = (low <= model.tolerances) & ((high >= -model.tolerances) | ~model.equalities)
     return np.asarray(satisfied.all(axis=1))
 
 

@@ -43,6 +43,7 @@ class GridProof:
             lambda bound, margin: state.offer(bound, margin, "grid"),
             state.tell,
             state.pool.worker_count,
+            lambda: state.incumbent.is_proven,
         )
         if boxes is not state.boxes and not state.incumbent.is_proven:
             self._take_over(state, boxes, deadline - began)

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from reluplan import clock
 from reluplan.problem.piecewise import ROUNDOFF, PiecewiseLinear
 from reluplan.problem.rollout import state_vectors
-from reluplan.problem.tolerance import TOLERANCE
 from reluplan.proofs.grid.cells import Grid
 from reluplan.proofs.grid.coarse_slopes import CoarseSlopes
 from reluplan.proofs.grid.node_values import NodeValues
@@ -89,9 +88,9 @@ def final_values(task: GridTask, grid: Grid) -> NodeValues:
     lower, upper = grid.boxes(cells)
     meets = ((lower <= bounds.state_upper[-1]) & (upper >= bounds.state_lower[-1])).all(axis=1)
     low, high = _state_boxes(task, lower, upper)
-    for constraint in task.problem.goal:
+    for constraint, allowed in zip(task.problem.goal, task.problem.tolerances.goal, strict=True):
         least, most = constraint.function.bounds(low, high)
-        meets &= (least <= TOLERANCE) & ((most >= -TOLERANCE) if constraint.equality else True)
+        meets &= (least <= allowed) & ((most >= -allowed) if constraint.equality else True)
     final = task.model.final_reward
     if final is None:
         nodes = np.unique(grid.corner_nodes(cells[meets]))

@@ -95,9 +95,10 @@ class GridRefinement:
         offer: Callable[[float, float], None],
         tell: Callable[[str], None],
         workers: int = 1,
+        is_enough: Callable[[], bool] = lambda: False,
     ) -> BetterPlanBounds:
         """Offers ever better bounds (value, rounding margin) on the reward of all plans, on ever finer grids, until the
-        deadline (of clock.now), or until nothing better than the incumbent is left.
+        deadline (of clock.now), until nothing better than the incumbent is left, or until what was offered is enough.
 
         bounds: boxes that contain every feasible plan, or every one better than the incumbent; from call to call these
         only become smaller, and the incumbent better: what was found before holds for what is left. Constraints and the
@@ -119,6 +120,8 @@ class GridRefinement:
                     backward = self._swept_backward(task, self._state)  # 2, 3
                     if not _offer_bound(task, self._state, backward, self._best, offer, tell):  # 4
                         return self._ended(boxes)
+                    if is_enough():
+                        return boxes
                     forward = self._swept_forward(task, self._state, backward)  # 5
                     boxes = tightened(boxes, forward.boxes)  # 6
                     self._refine(task, self._state, backward, forward)  # 7, 8

@@ -178,7 +178,8 @@ class Decomposition:
 
     def _evaluation(self, multipliers: Array) -> DualEvaluation:
         windows = tuple(self.known[self._key(i, multipliers)] for i in range(len(self.subproblems)))
-        total = float(self.weights @ [window.bound for window in windows])
+        bounds = np.array([window.bound for window in windows])
+        total = math.inf if np.isposinf(bounds).any() else float(self.weights @ bounds)  # 0 · inf is not a number
         margin = float(self.weights @ [window.margin for window in windows])
         return DualEvaluation(multipliers, windows, total, margin)
 

@@ -178,7 +178,8 @@ class DualAscent:
         target: the time that all had is then theirs."""
         found = self.evaluate(decomposition, multipliers, tolerance)
         again = [i for i, window in enumerate(found.windows) if not window.closed]
-        doubt = float(sum(decomposition.weights[i] * max(0.0, found.windows[i].doubt) for i in again))
+        counted = [i for i in again if decomposition.weights[i] > 0.0]
+        doubt = float(sum(decomposition.weights[i] * max(0.0, found.windows[i].doubt) for i in counted))
         if again and not found.total - doubt >= target:
             return self.evaluate(decomposition, multipliers, tolerance, again)
         return found

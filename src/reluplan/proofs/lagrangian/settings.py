@@ -32,6 +32,12 @@ class PartitionSettings:
     longest: int = 25
     most_doublings: int = 5
 
+    def __post_init__(self) -> None:
+        if self.shortest_steady < 4:
+            raise ValueError(
+                "a steady state of fewer than 4 steps has no window between those that begin and end in it"
+            )
+
 
 @dataclass(frozen=True)
 class BundleSettings:
