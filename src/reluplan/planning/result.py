@@ -20,6 +20,7 @@ from reluplan.planning.run import Run
 from reluplan.planning.schedule import Schedule
 from reluplan.planning.settings import PlanSettings
 from reluplan.potentials.potential_set import PotentialSet
+from reluplan.problem.check import SoftViolation, soft_violations
 from reluplan.problem.plan_file import plan_columns, plan_csv
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import Trajectory
@@ -75,6 +76,11 @@ class PlanResult:
         return relative_gap(self.reward, self.bound)
 
     @property
+    def soft(self) -> tuple[SoftViolation, ...]:
+        """The soft rows that the plan breaks."""
+        return () if self.trajectory is None else soft_violations(self.problem, self.trajectory)
+
+    @property
     def horizon(self) -> int:
         return self.problem.horizon
 
@@ -98,6 +104,7 @@ class PlanResult:
             "gap": self.gap,
             "gap_target": self.gap_target,
             "max_violation": self.max_violation,
+            "soft": [dataclasses.asdict(violation) for violation in self.soft],
             "tie_distance": self.tie_distance,
             "bound_margin": self.bound_margin,
             "horizon": self.horizon,

@@ -56,6 +56,40 @@ class CheckReport:
         return tuple(violation for violation in self.violations if violation.is_broken)
 
 
+@dataclass(frozen=True)
+class SoftViolation:
+    """How far a plan breaks a soft row: in all and at worst, at that step (1..H), at how many steps, and at what cost.
+
+    cost: before discounting.
+    """
+
+    row: str
+    weight: float
+    total: float
+    worst: float
+    step: int
+    steps: int
+    cost: float
+
+    def __str__(self) -> str:
+        return f"{self.row}: broken at {self.steps} steps, at worst by {self.worst:.4g} at step {self.step}"
+
+
+def soft_violations(problem: Problem, trajectory: Trajectory) -> tuple[SoftViolation, ...]:
+    """The soft rows that a plan breaks by more than rounding, the most costly first."""
+    w = step_vectors(trajectory.states, trajectory.actions, trajectory.auxiliaries)
+    found = []
+    for soft in problem.soft:
+        excess = soft.excess(w)
+        at = int(np.argmax(excess))
+        if excess[at] > TOLERANCE:
+            total = float(excess.sum())
+            steps = int((excess > TOLERANCE).sum())
+            text, weight = soft.constraint.text, soft.weight
+            found.append(SoftViolation(text, weight, total, float(excess[at]), at + 1, steps, weight * total))
+    return tuple(sorted(found, key=lambda violation: -violation.cost))
+
+
 def check(problem: Problem, trajectory: Trajectory, is_predicted: bool = True) -> CheckReport:
     """Recompute every constraint of the problem along the trajectory; worst violations first.
 

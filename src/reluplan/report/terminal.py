@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from reluplan.planning.result import PlanResult
 from reluplan.potentials.potential_set import PotentialSet
-from reluplan.problem.check import CheckReport
+from reluplan.problem.check import CheckReport, SoftViolation, soft_violations
 from reluplan.problem.discounting import present_value
 from reluplan.problem.plan_file import StoredPlan
 from reluplan.problem.problem import Problem
@@ -30,6 +31,8 @@ def print_result(result: PlanResult, folder: Path) -> None:
     print(f"status   {STATUS_WORDS[result.status]}")
     if result.reward is not None:
         print(f"reward   {result.reward:.6f}   (simulated; largest violation {result.max_violation:.1e})")
+    for violation in result.soft:
+        print(f"soft     {violation} (costs {violation.cost:.6g})")
     if result.bound is not None:
         print(f"bound    {result.bound:.6f}   (proven; margin {result.bound_margin:.1e} included)")
     if result.gap is not None:
@@ -53,6 +56,7 @@ def check_record(problem: Problem, report: CheckReport, trajectory: Trajectory, 
         "problem_horizon": problem.horizon,
         "constraints_checked": report.constraint_count,
         "violations": [{"constraint": v.constraint, "step": v.step, "amount": v.amount} for v in report.broken],
+        "soft": [dataclasses.asdict(violation) for violation in soft_violations(problem, trajectory)],
     }
     if stored.rewards is not None:
         steps, final = np.split(stored.rewards, [trajectory.horizon])
@@ -72,6 +76,8 @@ def print_check(record: dict[str, Any], settings: TerminalSettings = DEFAULT_TER
     stated = f"   (the file says {record['stated_reward']:.6f})" if "stated_reward" in record else ""
     print(f"reward   {record['reward']:.6f}{stated}")
     print(f"checked  {record['constraints_checked']} constraints, largest violation {record['max_violation']:.3g}")
+    for violation in record["soft"]:
+        print(f"soft     {SoftViolation(**violation)}")
     if "largest_state_difference" in record:
         print(f"states   differ from the file's by at most {record['largest_state_difference']:.3g}")
     for violation in record["violations"][: settings.violations]:
