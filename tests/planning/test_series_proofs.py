@@ -60,7 +60,7 @@ def tiny_problem(seed: int, horizon: int | None = None) -> Problem:
 def test_plans_equal_brute_force(seed: int) -> None:
     problem = tiny_problem(seed)
     best = optimum(problem)
-    for method in ("base", "auto"):
+    for method in ("base", "auto", "potentials"):
         result = plan(problem, method=method, gap=GAP, threads=1)
         if best is None:
             assert result.status == "infeasible"

@@ -16,8 +16,11 @@ from reluplan.errors import InputError
 from reluplan.potentials.potential_set import PotentialSet
 from reluplan.problem.expression import Constraint
 from reluplan.problem.fingerprint import fingerprint
+from reluplan.problem.lags import Lag
 from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import NOT_IN_FINGERPRINT, Problem, Variable
+from reluplan.problem.series import Series
+from reluplan.problem.soft_rows import SoftRow
 
 SILENT = {
     ("Problem", "name"),
@@ -25,6 +28,10 @@ SILENT = {
     ("Constraint", "text"),
     ("Problem", "final_reward"),
     ("Problem", "discount"),
+    ("Problem", "soft"),
+    ("Problem", "lags"),
+    ("Series", "name"),
+    ("Series", "place"),
 }
 """What changes no step at all; the other fields outside the fingerprint are compared by `require_fit`."""
 
@@ -34,13 +41,15 @@ Path = tuple[tuple[str, str], ...]
 
 def full_problem() -> Problem:
     """A problem with something in every field, tuples of two where there may be several."""
-    width = 7  # s0 s1 a x, then the next s0 s1 x
+    width = 11  # s0 s1 a x p q, then the next s0 s1 x p q
     rng = np.random.default_rng(5)
 
     def function() -> PiecewiseLinear:
         pieces = [PiecewiseLinear(rng.normal(size=width), float(rng.normal())) for _ in range(4)]
         kinks = [PiecewiseLinear.maximum(pieces[:2]), PiecewiseLinear.minimum(pieces[2:])]
-        return pieces[0] + kinks[0] * 2.0 + kinks[1]
+        price, other = PiecewiseLinear.variable(4, width), PiecewiseLinear.variable(5, width)
+        products = pieces[1].times(price) * 2.0 + pieces[2].times(other, divides=True)
+        return pieces[0] + kinks[0] * 2.0 + kinks[1] + products
 
     def rows(name: str) -> tuple[Constraint, ...]:
         return Constraint(function(), False, f"{name}1"), Constraint(function(), True, f"{name}2")
@@ -50,10 +59,13 @@ def full_problem() -> Problem:
         horizon=3,
         states=(Variable("s0", "continuous", -4.0, 4.0), Variable("s1", "integer", -2.0, 2.0)),
         actions=(Variable("a", "boolean", 0.0, 1.0),),
-        auxiliaries=(Variable("x", "continuous", -1.0, 3.0),),
+        auxiliaries=(
+            Variable("x", "continuous", -1.0, 3.0),
+            *(Variable(name, "continuous", 0.5, 5.0) for name in "pq"),
+        ),
         initial_lower=np.array([-1.0, 0.0]),
         initial_upper=np.array([1.0, 0.0]),
-        dynamics=random_network(rng, 4, [3, 2], 2),
+        dynamics=random_network(rng, 6, [3, 2], 2),
         reward=function(),
         constraints=rows("c"),
         initial_constraints=rows("i"),
@@ -61,6 +73,13 @@ def full_problem() -> Problem:
         final_reward=function(),
         discount=0.9,
         source="full.toml",
+        series=(
+            Series("p", np.array([1.0, 2.0, 4.0]), True, "p.csv"),
+            Series("q", np.array([2.0, 1.0, 0.5, 3.0, 5.0])),
+        ),
+        first_step=1,
+        soft=(SoftRow(rows("s")[0], 2.0), SoftRow(rows("t")[0], 3.0)),
+        lags=(Lag("s0", 1), Lag("a", 1)),
     )
 
 
@@ -116,7 +135,7 @@ def test_every_change_of_a_problem_is_noticed() -> None:
     noticed: dict[tuple[str, str], list[bool]] = {}
     for path, changed in changes(problem):
         assert isinstance(changed, Problem)
-        place = path[0] if path[0] in SILENT else path[-1]
+        place = next((step for step in path if step in SILENT), path[-1])
         noticed.setdefault(place, []).append(not fits(known, changed))
     assert {name for kind, name in noticed if kind == "Problem"} >= {"horizon", "initial_lower", "initial_upper"}
     for place, reactions in noticed.items():
@@ -132,7 +151,7 @@ def test_every_change_of_a_problem_is_noticed() -> None:
 
 
 def test_what_is_left_out_exists_and_has_a_reason() -> None:
-    kinds = {kind.__name__: kind for kind in (Problem, Variable, Constraint)}
+    kinds = {kind.__name__: kind for kind in (Problem, Variable, Constraint, Series)}
     for (kind, name), reason in NOT_IN_FINGERPRINT.items():
         assert name in {field.name for field in dataclasses.fields(kinds[kind])}
         assert reason

@@ -242,7 +242,7 @@ FROM_FILE = {"series": 'price = {file = "p.csv"}'}
         ({"action": "max_change = 1"}, "what it was 1 steps ago is read"),
         ({"action": "previous = 1\nhistory = [1]"}, "say the same"),
         ({"action": 'previous = "x"'}, "expected a number"),
-        ({"bounds": '[0, "limit"]'}, "action.\"a\".bounds: unknown series 'limit' (series and constants: price)"),
+        ({"bounds": '[0, "limit"]'}, "bounds: expected a number or a series, got 'limit' (series and constants: p"),
         ({"top": 'soft = ["x <= 1"]'}, "soft[0]: expected a table"),
         ({"top": 'soft = [{row = "x <= 1"}]'}, "soft[0].weight: expected a number"),
         ({"top": 'soft = [{row = "x <= 1", weight = 0}]'}, "must be positive"),

@@ -187,7 +187,7 @@ class Problem:
         return replace(
             self,
             horizon=length,
-            first_step=self.first_step + first,
+            first_step=self.first_step + first if self.series else 0,
             initial_lower=initial_lower,
             initial_upper=initial_upper,
             initial_constraints=self.initial_constraints if keeps_initial_rows else (),

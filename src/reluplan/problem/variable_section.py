@@ -144,7 +144,7 @@ class _Reader:
             return self.constants[side], None
         if side not in self.series:
             hint = did_you_mean(side, [*self.series, *self.constants], "series and constants")
-            raise self.file.error(f"{self.where}.bounds", f"unknown series {shown(side)} ({hint})")
+            raise self.file.error(f"{self.where}.bounds", f"expected a number or a series, got {shown(side)} ({hint})")
         values = self.series[side].values
         return float(values.min() if at == 0 else values.max()), None if self.series[side].is_constant else side
 
