@@ -22,8 +22,8 @@ from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import simulate
 
 RESULT_KEYS = {
-    "status", "reward", "bound", "absolute_gap", "gap", "max_violation", "soft", "horizon", "method", "solver", "seconds",
-    "gap_target", "stages", "nodes", "history", "seed", "versions", "problem",
+    "status", "reward", "bound", "absolute_gap", "gap", "max_violation", "horizon", "method", "solver", "seconds",
+    "soft", "gap_target", "stages", "nodes", "history", "seed", "versions", "problem",
     "bound_margin", "tie_distance", "interrupted", "notes", "settings", "schedule", "shares",
 }  # fmt: skip
 STAGES = {"bounds", "potentials", "search", "milp"}
