@@ -144,7 +144,7 @@ def decomposition(problem: Problem) -> Record:
     if not plans:
         return {}
     plan, bounds = plans[-1], _propagated(problem)
-    spans = partition(plan, bounds.unstable.sum(axis=1), WindowBudget(steady=8, moving=12, few=0))
+    spans = partition(plan, problem.series_table, bounds.unstable.sum(axis=1), WindowBudget(steady=8, moving=12, few=0))
     with WorkerPool("highs", 1) as pool:
         parts = window_subproblems(problem, bounds, spans, plan)
         work = Decomposition(parts, plan, pool, np.random.default_rng(0))
