@@ -213,6 +213,35 @@ def test_a_broken_plan_is_named(command: Command, tank: Path, tmp_path: Path) ->
     assert record["max_violation"] == 2.0
 
 
+def test_a_plan_from_another_first_state_and_from_a_plan_of_before(
+    command: Command, tank: Path, tmp_path: Path
+) -> None:
+    """--initial takes the place of the file's value, for plan and check; --start gives a plan to begin from."""
+    out = tmp_path / "run"
+    assert (
+        command(
+            "plan", tank, "--out", out, "--initial", "level=5", "--start", write(tmp_path, "pump\n1\n", "p.csv")
+        ).code
+        == 0
+    )
+    assert result_of(out)["reward"] == pytest.approx(-0.4, abs=1e-6)  # what flows out comes back in
+    assert command("check", tank, out, "--initial", "level=5").code == 0
+    assert command("check", tank, out).code == 3
+    again = command(
+        "plan", tank, "--out", tmp_path / "2", "--start", out, "--initial", "level = 5", "--stages", "interval"
+    )
+    assert again.code == 0
+    assert result_of(tmp_path / "2")["reward"] == result_of(out)["reward"]
+    for given, said in {
+        "level": "expected a state and its first value",
+        "level=x": "expected a state and its first value",
+        "lvel=1": "did you mean 'level'?",
+        "level=99": "outside the bounds [0, 10]",
+    }.items():
+        done = command("plan", tank, "--out", out, "--initial", given)
+        assert (done.code, said in done.err) == (4, True), done.err
+
+
 def test_a_plan_of_another_length_is_said_to_be_one(command: Command, tank: Path, tmp_path: Path) -> None:
     path = write(tmp_path, "pump\n1\n", "plan.csv")
     done = command("check", tank, path)

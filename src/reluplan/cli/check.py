@@ -12,6 +12,7 @@ from reluplan.cli.options import (
     CheckSimulatorOption,
     DriftPlotOption,
     HorizonOption,
+    InitialOption,
     JsonOption,
     PlanArgument,
     ProblemArgument,
@@ -19,7 +20,7 @@ from reluplan.cli.options import (
     RepeatOption,
     SimulatorSeedOption,
 )
-from reluplan.cli.shared import app, check_writable, print_outcome
+from reluplan.cli.shared import app, check_writable, print_outcome, with_initial
 from reluplan.errors import InputError
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def check(
     simulator: CheckSimulatorOption = None,
     instance: CheckInstanceOption = None,
     horizon: HorizonOption = None,
+    initial: InitialOption = None,
     seed: SimulatorSeedOption = 0,
     repeat: RepeatOption = None,
     plot: DriftPlotOption = None,
@@ -93,7 +95,8 @@ def check(
 
     system = _TrueSystem(simulator, instance, seed, repeat, plot)
     system.check()
-    loaded = replace(Problem.load(problem), tie_distance=0.0)  # a plan may be as close to a tie as exactness allows
+    loaded = with_initial(Problem.load(problem), initial)
+    loaded = replace(loaded, tie_distance=0.0)  # a plan may be as close to a tie as exactness allows
     loaded = loaded if horizon is None else loaded.with_horizon(horizon)
     record, trajectory = _recompute(loaded, plan_file)
     true = system.validate(loaded, trajectory)

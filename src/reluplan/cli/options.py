@@ -57,6 +57,13 @@ DeterministicOption = Annotated[
     bool,
     typer.Option("--deterministic", help="Limits in work, not seconds, on one thread: the same result everywhere."),
 ]
+InitialOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VALUE", help="First value of a state, in place of the file's.", show_default=False),
+]
+StartPlanOption = Annotated[
+    Path | None, typer.Option(help="Plan to begin from: plan.csv or a run directory.", show_default=False)
+]
 SolverSeedOption = Annotated[int, typer.Option(help="Random seed of the solver.")]
 BaselineBigMOption = Annotated[
     float | None, typer.Option(help="One big-M for all ReLUs, to reproduce the published baseline; slow and leaky.")

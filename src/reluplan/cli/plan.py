@@ -11,6 +11,7 @@ from reluplan.cli.options import (
     DeterministicOption,
     GapOption,
     HorizonOption,
+    InitialOption,
     JsonOption,
     ListStagesOption,
     MethodOption,
@@ -22,11 +23,12 @@ from reluplan.cli.options import (
     SolverOption,
     SolverSeedOption,
     StagesOption,
+    StartPlanOption,
     ThreadsOption,
     TimeLimitOption,
     TrustPotentialsOption,
 )
-from reluplan.cli.shared import EPILOG, app, check_writable, failure_of, print_outcome, showing
+from reluplan.cli.shared import EPILOG, app, check_writable, failure_of, print_outcome, showing, with_initial
 from reluplan.clock import Clock, command_started, now, start_counting
 from reluplan.errors import InputError
 from reluplan.interrupts import handling_signals
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from reluplan.planning.result import PlanResult
     from reluplan.potentials.potential_set import PotentialSet
     from reluplan.problem.problem import Problem
+    from reluplan.problem.rollout import Trajectory
 
 
 @app.command(epilog=EPILOG)
@@ -43,6 +46,8 @@ def plan(
     problem: ProblemArgument,
     out: RunFolderOption,
     horizon: HorizonOption = None,
+    initial: InitialOption = None,
+    start: StartPlanOption = None,
     method: MethodOption = "auto",
     stages: StagesOption = None,
     list_stages: ListStagesOption = False,
@@ -69,14 +74,15 @@ def plan(
 
     if trust_potentials and potentials is None:
         raise InputError("--trust-potentials goes with --potentials")
-    loaded = Problem.load(problem)
+    loaded = with_initial(Problem.load(problem), initial)
+    begun = None if start is None else _load_start(start, loaded, horizon)
     known = None if potentials is None else _load_potentials(potentials, loaded, horizon, method)
     check_writable(out)
     with handling_signals() as handler:
         with ProgressView(clock, quiet) as view:
             result = find_plan(
                 loaded, horizon=horizon, method=method, solver=solver, time_limit=time_limit, gap=gap, threads=threads,
-                seed=seed, big_m=big_m, interval_count=intervals, potentials=known,
+                seed=seed, big_m=big_m, interval_count=intervals, potentials=known, start=begun,
                 trust_potentials=trust_potentials, stages=None if stages is None else _names(stages), clock=clock,
                 on_event=view, deterministic=deterministic,
             )  # fmt: skip
@@ -92,6 +98,14 @@ def plan(
 def _names(text: str) -> list[str]:
     """a,b,c as a list."""
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _load_start(path: Path, problem: Problem, horizon: int | None) -> Trajectory:
+    """A plan from a file, rolled out from the first state here over as many steps; its last action goes on."""
+    from reluplan.problem.plan_file import read_plan, started_from
+
+    problem = problem if horizon is None else problem.with_horizon(horizon)
+    return started_from(problem, read_plan(problem, path))
 
 
 def _last_event(clock: Clock, result: PlanResult) -> Event:

@@ -8,12 +8,15 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import typer
 
 from reluplan.errors import InputError, OutputError, ReluplanError
 from reluplan.interrupts import SignalHandler
+
+if TYPE_CHECKING:
+    from reluplan.problem.problem import Problem
 
 EPILOG = (
     "Exit codes: 0 a plan (proven or not: see the status), 2 proven infeasible, 3 no plan within the limits, "
@@ -28,6 +31,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def with_initial(problem: Problem, given: Sequence[str] | None) -> Problem:
+    """The problem with first values such as `level=2.5` in place of its own."""
+    values: dict[str, float] = {}
+    for text in given or ():
+        name, equals, number = text.rpartition("=")
+        try:
+            values[name.strip()] = float(number)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise InputError(f"--initial {text}: expected a state and its first value, as in --initial level=2.5")
+    return problem.with_initial(values) if values else problem
 
 
 def check_writable(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.series import Series, table
 from reluplan.problem.soft_rows import SoftRow
 from reluplan.problem.tolerance import Tolerances, largest_size, tolerance_for
+from reluplan.wording import did_you_mean, shortened
 
 Array = NDArray[np.float64]
 Kind = Literal["continuous", "integer", "boolean"]
@@ -164,6 +165,24 @@ class Problem:
         if horizon > LONGEST_HORIZON:
             raise InputError(f"the horizon must be at most {LONGEST_HORIZON:,}, got {horizon:,}")
         return replace(self, horizon=horizon)
+
+    def with_initial(self, values: Mapping[str, float]) -> Problem:
+        """The same problem from other first values of some states."""
+        lower, upper = self.initial_lower.copy(), self.initial_upper.copy()
+        places = {variable.name: at for at, variable in enumerate(self.states)}
+        for name, value in values.items():
+            if name not in places:
+                raise InputError(
+                    f"{self.source}: no state '{shortened(name)}' ({did_you_mean(name, places, 'states')})"
+                )
+            variable = self.states[places[name]]
+            if not variable.lower <= value <= variable.upper:
+                bounds = f"[{variable.lower:g}, {variable.upper:g}]"
+                raise InputError(f"{self.source}: {name} = {value:g} lies outside the bounds {bounds} of the state")
+            if variable.is_discrete and value != round(value):
+                raise InputError(f"{self.source}: {name} = {value:g} is no {variable.kind} value")
+            lower[places[name]] = upper[places[name]] = value
+        return replace(self, initial_lower=lower, initial_upper=upper)
 
     def part(
         self,
