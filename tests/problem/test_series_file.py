@@ -128,6 +128,9 @@ def test_a_series_is_an_input_of_the_network(make: Make, tmp_path: Path) -> None
     found = rolled(Problem.load(path), 0.5, 0.5, -1.0)
     np.testing.assert_array_equal(found.states[1:, 0], [1.5, 0.0, 1.0])
     path.write_text(path.read_text().replace('"wind"]', '"still"]'))
+    path.write_text(path.read_text().replace('"still"]', '"lag( still,1)"]').replace("0, 0]}", "0, 0], history = [0]}"))
+    assert [v.name for v in Problem.load(path).auxiliaries] == ["wind", "lag(still, 1)"]
+    path.write_text(path.read_text().replace('"lag( still,1)"]', '"still"]'))
     problem = Problem.load(path)
     assert [v.name for v in problem.auxiliaries] == ["wind", "still"]  # constant, but the network reads it
     np.testing.assert_array_equal(rolled(problem, 0.5, 0.5, -1.0).states[1:, 0], [0.5, 0.5, 0.0])

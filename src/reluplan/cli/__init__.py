@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 from typer.exceptions import Abort, Exit, TyperException
 
-from reluplan.cli import check, collect, control, convert, distil, export, inspect, plan, potentials, train  # noqa: F401  (each registers its command)
+from reluplan.cli import check, collect, control, convert, distil, export, init, inspect, plan, potentials, train  # noqa: F401  (each registers its command)
 from reluplan.cli.shared import app, drop_output
 from reluplan.errors import ReluplanError
 from reluplan.startup import EXIT_INTERRUPTED, INTERRUPTED_MESSAGE, ignore_signals, leave_at_once, raise_on_signals

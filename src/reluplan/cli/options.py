@@ -156,6 +156,17 @@ DataArgument = Annotated[
     list[Path],
     typer.Argument(metavar="DATA...", help="Transitions: CSV, Parquet or NPZ files.", show_default=False),
 ]
+DraftStatesOption = Annotated[
+    str, typer.Option(metavar="NAMES", help="Columns that are states, such as temp,humidity.", show_default=False)
+]
+DraftActionsOption = Annotated[
+    str, typer.Option(metavar="NAMES", help="Columns that somebody decides, such as heat.", show_default=False)
+]
+DraftSeriesOption = Annotated[
+    str, typer.Option(metavar="NAMES", help="Columns that are known ahead, such as weather.", show_default=False)
+]
+DraftFileOption = Annotated[Path, typer.Option(help="Problem file to write; it must not exist yet.")]
+DraftHorizonOption = Annotated[int, typer.Option(help="Number of steps to plan.")]
 LearnedProblemOption = Annotated[
     Path, typer.Option(help="Problem file (TOML); its network need not exist yet.", show_default=False)
 ]

@@ -149,9 +149,9 @@ class _Task:
         """
         from reluplan.data import read_transitions
         from reluplan.data.lagged import LaggedColumn, with_lagged_columns
-        from reluplan.problem.expression import lags_in
+        from reluplan.problem.lags import named_lag
 
-        past = [(name, *found) for name in self.section.inputs for found in lags_in(name)]
+        past = [(name, *found) for name in self.section.inputs if (found := named_lag(name)) is not None]
         demanded = {*self.section.inputs, *self.section.outputs, *(variable for _, variable, _ in past)}
         declared = {variable.name for variable in self.variables}
         lagged = {name for name, _, _ in past}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.problem.lags import LONGEST_LAG, Lag, chains, lag_name, longest_lags
+from reluplan.problem.lags import LONGEST_LAG, Lag, chains, lag_name, longest_lags, spelt
 from reluplan.problem.problem import StepLayout, Variable
 from reluplan.problem.scopes import Scopes
 from reluplan.problem.series import Series
@@ -87,7 +87,7 @@ def read_declarations(file: TomlFile) -> Declarations:
     entries = read_entries(file, constants, series)
     _check_names(file, [*(entry.name for entry in entries), *constants, *series])
     _check_columns(file, [*(entry.name for entry in entries), *series])
-    longest = longest_lags(_texts(file))
+    longest = longest_lags(_expressions(file), _network_inputs(file))
     for entry in entries:
         if entry.max_change is not None:
             longest[entry.name] = max(1, longest.get(entry.name, 0))
@@ -145,17 +145,15 @@ def _check_lags(
             raise file.error("", f"lag({name}, {steps}): at most {LONGEST_LAG:,} steps can be looked back")
 
 
-def _texts(file: TomlFile) -> Iterator[str]:
+def _expressions(file: TomlFile) -> Iterator[str]:
     """Every text that may read a lag."""
-    data = file.data
     for key in ("reward", "final_reward", "constraints", "goal", "initial", "transition", "soft"):
-        yield from _strings(data.get(key))
-    yield from _network_inputs(file)
+        yield from _strings(file.data.get(key))
 
 
 def _network_inputs(file: TomlFile) -> list[str]:
     network = file.data.get("network")
-    return list(_strings(network.get("inputs") if isinstance(network, dict) else None))
+    return [spelt(name) for name in _strings(network.get("inputs") if isinstance(network, dict) else None)]
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -6,6 +6,7 @@ A series has a series that is shifted.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -46,12 +47,29 @@ def lag_name(variable: str, steps: int) -> str:
     return f"lag({variable}, {steps})"
 
 
-def longest_lags(texts: Iterable[str]) -> dict[str, int]:
-    """How far back each variable is read."""
+def named_lag(name: str) -> tuple[str, int] | None:
+    """The variable and the steps of a name that stands for a lag, as in a list of inputs; None for other names.
+
+    >>> named_lag("lag( room temp,2 )"), named_lag("temp")
+    (('room temp', 2), None)
+    """
+    found = re.fullmatch(r"\s*lag\s*\(\s*(.+?)\s*,\s*(\d{1,9})\s*\)\s*", name)
+    return None if found is None else (found[1].strip("`"), int(found[2]))
+
+
+def spelt(name: str) -> str:
+    """A name in a list as it is declared: `lag( x,2 )` is `lag(x, 2)`."""
+    found = named_lag(name)
+    return name if found is None else lag_name(*found)
+
+
+def longest_lags(expressions: Iterable[str], names: Iterable[str]) -> dict[str, int]:
+    """How far back each variable is read, in expressions and by names that stand for lags."""
+    lags = [lag for text in expressions for lag in lags_in(text)]
+    lags += [lag for lag in map(named_lag, names) if lag is not None]
     longest: dict[str, int] = {}
-    for text in texts:
-        for variable, steps in lags_in(text):
-            longest[variable] = max(steps, longest.get(variable, 0))
+    for variable, steps in lags:
+        longest[variable] = max(steps, longest.get(variable, 0))
     return longest
 
 

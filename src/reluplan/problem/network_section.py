@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from reluplan.network.relu_network import ReluNetwork
 from reluplan.problem.declarations import Declarations
-from reluplan.problem.expression import lags_in
-from reluplan.problem.lags import lag_name
+from reluplan.problem.lags import spelt
 from reluplan.problem.toml_file import TomlFile
 from reluplan.wording import did_you_mean, shortened, shown
 
@@ -56,7 +55,8 @@ def load_network(file: TomlFile, section: NetworkSection, given: ReluNetwork | N
 
 def _name_list(file: TomlFile, table: Mapping[str, Any], key: str, known: list[str]) -> tuple[str, ...]:
     where = f"network.{key}"
-    names = [_spelt(name) for name in file.get(table, key, list, "network")]
+    given = file.get(table, key, list, "network")
+    names = [spelt(name) if isinstance(name, str) else name for name in given]
     declared = frozenset(known)
     for name in names:
         if not isinstance(name, str) or name not in declared:
@@ -64,12 +64,6 @@ def _name_list(file: TomlFile, table: Mapping[str, Any], key: str, known: list[s
     if len(set(names)) < len(names):
         raise file.error(where, "a name is listed twice")
     return tuple(names)
-
-
-def _spelt(name: Any) -> Any:
-    """A name as it is declared: `lag( x,2 )` is `lag(x, 2)`."""
-    found = lags_in(name) if isinstance(name, str) else []
-    return lag_name(*found[0]) if found else name
 
 
 def _check_width(file: TomlFile, key: str, actual: int, listed: int, network_file: Path) -> None:

@@ -1,0 +1,76 @@
+"""`reluplan init`: a first problem file from data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from reluplan.cli.options import (
+    DataArgument,
+    DraftActionsOption,
+    DraftFileOption,
+    DraftHorizonOption,
+    DraftSeriesOption,
+    DraftStatesOption,
+    JsonOption,
+    QuietOption,
+)
+from reluplan.cli.shared import app, check_outputs, print_outcome
+from reluplan.errors import InputError
+
+
+@app.command(epilog="Exit codes: 0 done, 4 bad input.")
+def init(
+    data: DataArgument,
+    states: DraftStatesOption,
+    actions: DraftActionsOption,
+    series: DraftSeriesOption = "",
+    out: DraftFileOption = Path("problem.toml"),
+    horizon: DraftHorizonOption = 24,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Draft a problem file from data: bounds, first values, and the lags that the data ask for."""
+    from reluplan.data.draft import DraftSettings, draft_problem
+    from reluplan.files import write_atomically
+
+    if horizon < 1:
+        raise InputError(f"--horizon must be at least 1, got {horizon}")
+    if out.exists():
+        raise InputError(f"{out}: is there already; choose another --out, or remove it")
+    check_outputs([out], data)
+    draft = draft_problem(
+        data, _names(states, "--states"), _names(actions, "--actions"), _names(series, ""), out.stem,
+        DraftSettings(horizon=horizon),
+    )  # fmt: skip
+    write_atomically(out, draft.text)
+    record = {
+        "problem": str(out),
+        "lags": [{"state": lag.state, "variable": lag.variable, "steps": lag.steps} for lag in draft.lags],
+        "warnings": list(draft.warnings),
+    }
+    print_outcome(as_json, quiet, lambda: json.dumps(record, indent=2), lambda: _print(data, out, draft.warnings))
+    return 0
+
+
+def _names(text: str, option: str) -> list[str]:
+    """a,b,c as a list; commas in brackets, as in x[t1,t2], separate nothing."""
+    names, depth = [""], 0
+    for character in text:
+        depth += (character == "[") - (character == "]")
+        if character == "," and depth == 0:
+            names.append("")
+        else:
+            names[-1] += character
+    found = [name.strip() for name in names if name.strip()]
+    if option and not found:
+        raise InputError(f"{option}: expected names of columns, separated by commas")
+    return found
+
+
+def _print(data: list[Path], out: Path, warnings: tuple[str, ...]) -> None:
+    for warning in warnings:
+        print(f"warning  {warning}")
+    print(f"written  {out}")
+    print(f"next     reluplan train {' '.join(map(str, data))} --problem {out}")
+    print(f"         reluplan plan {out} --out run")
