@@ -11,6 +11,9 @@ from reluplan.data.names import next_state_base, plain_name
 from reluplan.errors import InputError
 from reluplan.wording import LISTED_NAMES, did_you_mean, shortened
 
+TIMES = ("timestamp", "time stamp", "time_stamp", "datetime", "date_time", "time", "datum", "date", "zeit")
+"""Names of columns of time stamps, most telling first."""
+
 
 @dataclass(frozen=True)
 class ColumnPlaces:
@@ -21,6 +24,7 @@ class ColumnPlaces:
     next_states: tuple[int, ...] | None
     episode: int | None
     step: int | None
+    time: int | None = None
 
     @property
     def parts(self) -> tuple[bool, bool, bool]:
@@ -35,9 +39,8 @@ def find_columns(
     finder = _Finder(path, tuple(columns), frozenset([*state_names, *action_names]))
     states = tuple(finder.require(name) for name in state_names)
     actions = tuple(finder.require(name) for name in action_names)
-    return ColumnPlaces(
-        states, actions, finder.next_states(state_names), finder.label("episode"), finder.label("step")
-    )  # fmt: skip
+    labels = finder.label("episode"), finder.label("step"), finder.time()
+    return ColumnPlaces(states, actions, finder.next_states(state_names), *labels)
 
 
 def columns_present(
@@ -108,6 +111,10 @@ class _Finder:
     def label(self, name: str) -> int | None:
         """The column of episodes or steps, unless the system has a variable of that name."""
         return None if name in self.variables else self.find(name)
+
+    def time(self) -> int | None:
+        """The column of time stamps: the first that is called like one."""
+        return next((at for name in TIMES if (at := self.label(name)) is not None), None)
 
     def require(self, name: str) -> int:
         at = self.find(name)

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 from reluplan.data.columns import ColumnPlaces, columns_present, find_columns, other_columns
 from reluplan.data.quality import Role, require_inside_bounds
 from reluplan.data.row_filter import RowFilter
+from reluplan.data.sampling import Sampling, sampling
 from reluplan.data.transitions import Transitions, concatenate
 from reluplan.errors import InputError
 from reluplan.problem.problem import Variable
 from reluplan.tables.formats import open_table
 from reluplan.tables.table import Table
+from reluplan.tables.time_stamps import shown_span
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -108,15 +110,21 @@ class _Source:
         ends = np.cumsum([len(group) for group in groups])[:-1]
         states, actions, next_states, *labels = np.split(values, ends, axis=1)
         episode, step = self._labels(len(values), *labels)
+        sampled = self._sampled(episode)
+        if sampled is not None:  # what does not follow begins an episode of its own
+            episode = np.cumsum(~sampled.follows)
+            step = _rank_within(episode)
         now = acting = then = np.arange(len(values))
         if places.next_states is None:
-            now, then = self._pairs(episode, step)
+            now, then = self._pairs(episode, step, sampled is not None)
             acting = then if self.table.logs_outcomes else now
             next_states = states
         found = Transitions(
             wanted.states, wanted.actions, episode[acting], step[acting],
             states[now], actions[acting], next_states[then], self._extras(wanted.extras, acting),
         )  # fmt: skip
+        if sampled is not None and len(sampled.jumps):
+            found = replace(found, dropped={self._jumps(sampled): len(sampled.jumps)})
         found, kept = self._left(found, wanted.leaving_out, acting)
         now, acting, then = now[kept], acting[kept], then[kept]
         self._require_finite(states, places.states, now)
@@ -128,6 +136,28 @@ class _Source:
 
         require_inside_bounds(found, wanted.variables, str(self.table.path), where)
         return found
+
+    def _sampled(self, episode: Index) -> Sampling | None:
+        """What time stamps say of rows that have neither next states nor steps; None if there are none."""
+        places = self.places
+        if places.time is None or places.next_states is not None or places.step is not None or len(episode) < 2:
+            return None
+        stamps = self.table.stamps(places.time)
+        if stamps is None:
+            return None
+        of_rows = None if places.episode is None else episode
+        return sampling(stamps, of_rows, self._has_numbers(places.time), self.table.where, str(self.table.path))
+
+    def _has_numbers(self, column: int) -> bool:
+        with suppress(InputError):
+            self.table.numbers([column])
+            return True
+        return False
+
+    def _jumps(self, sampled: Sampling) -> str:
+        """What is said of rows behind which time jumps."""
+        first = self.table.where(int(sampled.jumps[0]))
+        return f"the next time stamp is not {shown_span(sampled.interval)} later (first: before {first})"
 
     @cached_property
     def _others(self) -> dict[str, int]:
@@ -153,7 +183,8 @@ class _Source:
         kept = np.flatnonzero(~np.any(list(hits.values()), axis=0))
         if not len(kept):
             raise InputError(f"{self.table.path}: the conditions for leaving out rows hold for all of them")
-        return replace(found.select(kept), dropped={text: int(hit.sum()) for text, hit in hits.items()}), kept
+        dropped = {text: int(hit.sum()) for text, hit in hits.items()}
+        return replace(found.select(kept), dropped={**found.dropped, **dropped}), kept
 
     def _labels(self, count: int, episodes: Array, steps: Array) -> tuple[Index, Index]:
         """Episode and step of every row, made up where the file has none.
@@ -182,9 +213,9 @@ class _Source:
             raise InputError(f"{self.table.path}: {where}: expected a whole number, got {values[wrong[0]]:g}")
         return values.astype(np.int64)
 
-    def _pairs(self, episode: Index, step: Index) -> tuple[Index, Index]:
+    def _pairs(self, episode: Index, step: Index, is_timed: bool) -> tuple[Index, Index]:
         """Rows (t, t+1) of one episode whose steps follow each other; a gap in the steps pairs nothing."""
-        if self.places.episode is None and self.places.step is None and (gap := self.table.gap()):
+        if not is_timed and self.places.episode is None and self.places.step is None and (gap := self.table.gap()):
             raise InputError(
                 f"{self.table.path}: {gap} is empty, so rows around it may not follow each other; "
                 "take it out, or tell episodes apart by a column 'episode'"

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.errors import InputError
+from reluplan.tables.time_stamps import seconds_of_array
 from reluplan.wording import shortened
 
 Array = NDArray[np.float64]
@@ -45,6 +46,9 @@ class ArrayTable:
 
     def where(self, row: int) -> str:
         return f"row {row + 1}"
+
+    def stamps(self, column: int) -> Array | None:
+        return seconds_of_array(self.arrays[column])
 
     def gap(self) -> str | None:
         return None

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from reluplan.errors import InputError
 from reluplan.tables.csv_names import unescaped
 from reluplan.tables.table import check_header
+from reluplan.tables.time_stamps import seconds_of_texts
 from reluplan.wording import shortened
 
 Array = NDArray[np.float64]
@@ -70,6 +71,16 @@ class CsvTable:
         if self._is_regular:
             return f"line {self.lines[row]}"
         return f"line {next(islice(self._rows(), row, None))[0]}"
+
+    def stamps(self, column: int) -> Array | None:
+        texts = [cells[column].strip() for _, cells in self._rows()]
+        given = [text for text in texts if text]
+        found = seconds_of_texts(given) if given else None
+        if found is None:
+            return None
+        seconds = np.full(len(texts), np.nan)
+        seconds[[bool(text) for text in texts]] = found
+        return seconds
 
     def gap(self) -> str | None:
         if self._is_regular:

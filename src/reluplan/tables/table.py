@@ -47,6 +47,10 @@ class Table(Protocol):
         """How to find a row (from 0) in the file, such as `line 7`."""
         ...
 
+    def stamps(self, column: int) -> Array | None:
+        """The times of a column in seconds (`time_stamps`), NaN where there is none; None if it does not hold times."""
+        ...
+
     def gap(self) -> str | None:
         """Where an empty line stands between rows, None if there is none."""
         ...
