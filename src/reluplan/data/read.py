@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from reluplan.data.sampling import Sampling, sampling
 from reluplan.data.transitions import Transitions, concatenate
 from reluplan.errors import InputError
 from reluplan.problem.problem import Variable
+from reluplan.tables.array_table import ArrayTable
 from reluplan.tables.formats import open_table
 from reluplan.tables.table import Table
 from reluplan.tables.time_stamps import shown_span
@@ -25,13 +27,15 @@ from reluplan.tables.time_stamps import shown_span
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
+Source = str | Path | Any
+"""A file, or columns in memory: a dict of arrays, or a data frame."""
 NOTHING = RowFilter()
 MOST_EXTRAS = 50
 """Other columns that are read at most: each takes a pass over the file."""
 
 
 def read_transitions(
-    paths: str | Path | Sequence[str | Path],
+    paths: Source | Sequence[Source],
     state_names: Sequence[str],
     action_names: Sequence[str],
     variables: Sequence[Variable] = (),
@@ -40,26 +44,30 @@ def read_transitions(
     leaving_out: RowFilter = NOTHING,
     extras: bool = False,
 ) -> Transitions:
-    """The transitions in one or several data files; see docs/data.md for what they may look like.
+    """The transitions in one or several data files or data frames; see docs/data.md for what they may look like.
 
     Next states are read from their columns (x', next_x or x_next) or, where a file has none, from consecutive rows.
     variables: their bounds must hold the states and actions. optional: names that a file may lack; then the transitions
     do not have them. leaving_out: conditions for rows that are left out. extras: other columns of numbers are read too.
     """
-    files = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
-    if not files:
+    sources = list(paths) if isinstance(paths, list | tuple) else [paths]
+    if not sources:
         raise InputError("no data file is given")
-    tables = [open_table(path) for path in files]
+    tables = [_table(source) for source in sources]
     present = [columns_present(table.path, table.columns, state_names, action_names, optional) for table in tables]
     missing = {name for name in optional if not all(name in names for names in present)}
     states = [name for name in state_names if name not in missing]
     actions = [name for name in action_names if name not in missing]
-    sources = [_Source(table, find_columns(table.path, table.columns, states, actions)) for table in tables]
+    files = [_Source(table, find_columns(table.path, table.columns, states, actions)) for table in tables]
     for table in tables:
         _require_rows(table)
-    _require_same_columns(sources)
+    _require_same_columns(files)
     wanted = _Wanted(tuple(states), tuple(actions), variables, leaving_out, extras)
-    return concatenate([source.transitions(wanted) for source in sources])
+    return concatenate([file.transitions(wanted) for file in files])
+
+
+def _table(source: Source) -> Table:
+    return open_table(Path(source)) if isinstance(source, str | Path) else ArrayTable.of(source)
 
 
 def _require_rows(table: Table) -> None:

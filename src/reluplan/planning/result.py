@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 import math
 import os
@@ -28,6 +29,9 @@ from reluplan.problem.rollout import Trajectory
 Status = Literal["optimal", "feasible", "infeasible", "no_plan"]
 RUN_FILES = ("result.json", "plan.csv", "potentials.json", "log.txt")
 EXIT_CODES: dict[Status, int] = {"optimal": 0, "feasible": 0, "infeasible": 2, "no_plan": 3}
+
+SHOWN_ROWS = 12
+"""Of a plan in a notebook."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +97,16 @@ class PlanResult:
         bound = "no bound" if self.bound is None else f"bound {self.bound:.10g}"
         gap = "" if self.gap is None else f", gap {self.gap:.3g}"
         return f"{self.problem.name}: {self.status}, {reward}, {bound}{gap}, {self.seconds:.1f} s"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the outcome in a line, and the first rows of the plan."""
+        table = self.plan_table()
+        shown = [[_cell(column[row]) for column in table.values()] for row in range(min(SHOWN_ROWS, self.horizon + 1))]
+        rows = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>" for cells in shown if cells)
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in table)
+        more = f"<p>{self.horizon + 1 - len(shown)} more rows</p>" if table and self.horizon + 1 > len(shown) else ""
+        body = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}" if table else ""
+        return f"<p>{html.escape(str(self))}</p>{body}"
 
     def to_dict(self) -> dict[str, Any]:
         """The content of result.json."""
@@ -170,6 +184,10 @@ class PlanResult:
             discard(path)
         else:
             self.potentials.save(path)
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
 
 
 def _step(stage: str, share: float, longest: float, when: str) -> dict[str, Any]:

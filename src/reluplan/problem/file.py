@@ -23,7 +23,7 @@ from reluplan.problem.piecewise import PiecewiseLinear
 from reluplan.problem.problem import LONGEST_HORIZON, Problem, Variable
 from reluplan.problem.soft_rows import SoftRow
 from reluplan.problem.tolerance import TOLERANCE
-from reluplan.problem.toml_file import TomlFile
+from reluplan.problem.toml_file import TomlFile, plain
 from reluplan.wording import did_you_mean, shown
 
 TOP_KEYS = {
@@ -53,7 +53,24 @@ def load_problem(path: Path, network: ReluNetwork | None = None) -> Problem:
 
     network: stands in for the network file, such as one that has just been trained.
     """
-    file = TomlFile.read(path)
+    return _problem(TomlFile.read(path), network)
+
+
+def problem_from(
+    data: Mapping[str, Any], network: ReluNetwork | None = None, folder: str | Path = ".", name: str = "problem"
+) -> Problem:
+    """The problem described by the same tables as in a file, with arrays of any kind in place of lists.
+
+    network: in place of the file that [network] names, which may then be left out. folder: of the files that it names.
+    """
+    tables = plain(data)
+    if network is not None and isinstance(tables.get("network"), dict):
+        tables["network"] = {"file": "network.onnx", **tables["network"]}
+    return _problem(TomlFile(Path(folder) / name, tables), network)
+
+
+def _problem(file: TomlFile, network: ReluNetwork | None) -> Problem:
+    path = file.path
     file.check_keys(file.data, TOP_KEYS, "")
     declared = read_declarations(file)
     lower, upper = declared.initial_box

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,6 +157,27 @@ class Problem:
         from reluplan.problem.file import load_problem
 
         return load_problem(Path(path))
+
+    @classmethod
+    def from_dict(
+        cls, data: Mapping[str, Any], *, network: ReluNetwork | None = None, folder: str | Path = "."
+    ) -> Problem:
+        """A problem from the tables of a problem file as a dict; lists may be arrays, or columns of data frames.
+
+        network: in place of the file that the table `network` names. folder: where files that it names are.
+
+        >>> problem = Problem.from_dict({
+        ...     "horizon": 3, "reward": "-price*pump - abs(level' - 5)",
+        ...     "series": {"price": {"values": np.array([0.1, 2.0, 0.1])}},
+        ...     "state": {"level": {"bounds": (0, 10), "initial": 4}}, "action": {"pump": {"bounds": (0, 2)}},
+        ...     "transition": {"level": "level + pump - 1"},
+        ... })
+        >>> problem.series_table[:3, 0].tolist()
+        [0.1, 2.0, 0.1]
+        """
+        from reluplan.problem.file import problem_from
+
+        return problem_from(data, network, folder, str(data.get("name", "problem")))
 
     def with_horizon(self, horizon: int) -> Problem:
         """The same problem over another number of steps."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from reluplan.errors import InputError
 from reluplan.wording import did_you_mean, shortened, shown
 
@@ -75,6 +77,19 @@ class TomlFile:
         if lower == math.inf or upper == -math.inf:
             raise self.error(where, f"the box is empty: no finite number lies in {shown(value)}")
         return lower, upper
+
+
+def plain(value: Any) -> Any:
+    """Tables and lists as a file has them, of mappings, tuples, arrays, and columns of data frames."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "__array__") and not isinstance(value, str | bytes):
+        return np.asarray(value).tolist()
+    return value
 
 
 def _parse(path: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.errors import InputError
+from reluplan.tables.table import check_header
 from reluplan.tables.time_stamps import seconds_of_array
 from reluplan.wording import shortened
 
@@ -25,6 +26,17 @@ class ArrayTable:
     columns: tuple[str, ...]
     arrays: tuple[NDArray[Any], ...]
     logs_outcomes: bool = False
+
+    @classmethod
+    def of(cls, columns: Any) -> ArrayTable:
+        """Columns in memory: a dict of arrays, or a data frame of pandas or polars."""
+        names = list(columns.keys() if hasattr(columns, "keys") else columns.columns)
+        arrays = tuple(np.asarray(columns[name]) for name in names)
+        path, texts = Path("the data"), tuple(map(str, names))
+        check_header(path, texts)
+        if any(array.ndim != 1 for array in arrays) or len({len(array) for array in arrays}) > 1:
+            raise InputError(f"{path}: expected columns of equal length, one number in each row")
+        return cls(path, texts, arrays)
 
     @property
     def row_count(self) -> int:
