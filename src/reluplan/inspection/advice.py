@@ -15,7 +15,8 @@ MANY = 0.3
 
 
 def advise(found: Inspection, input_names: Sequence[str] = (), hardly_fits: bool = False) -> Inspection:
-    """The inspection with advice. input_names: of the network's inputs; hardly_fits: whether the memory is short."""
+    """The inspection with advice. input_names: of the network's inputs, empty where it may well
+    leave one unread; hardly_fits: whether the memory is short."""
     advice = [*_bounds(found), *_network(found, input_names), *_model(found, hardly_fits)]
     if found.guess is not None and not advice and not found.is_proven_infeasible:
         advice = [f"nothing: reluplan plan {shlex.quote(found.source)} --out run"]
@@ -41,6 +42,7 @@ def _bounds(found: Inspection) -> Iterator[str]:
 def _network(found: Inspection, input_names: Sequence[str]) -> Iterator[str]:
     """About the network as it was learned."""
     unread = [input_names[place] for place in found.dynamics.unread_inputs if place < len(input_names)]
+    unread = [name for name in unread if name]
     if unread:
         yield f"{', '.join(map(repr, unread))} changes no state: leave it out, or check the data"
     largest = max((layer.largest_weight or 0.0 for layer in found.dynamics.layers), default=0.0)

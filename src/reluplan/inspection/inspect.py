@@ -103,7 +103,8 @@ def inspect_problem(
         notes=tuple(notes),
         seconds=timer.elapsed,
     )
-    names = [variable.name for variable in problem.input_variables]
+    own = {*problem.own_states, *problem.actions, *problem.auxiliaries[: problem.series_columns.start]}
+    names = [variable.name if variable in own else "" for variable in problem.input_variables]
     return advise(found, names, found.memory is not None and found.memory > MEMORY_SHARE * _memory())
 
 
@@ -152,11 +153,13 @@ def _widths(problem: Problem) -> tuple[Array, Array] | None:
 def _variables(problem: Problem) -> Variables:
     endless = [v.name for v in problem.input_variables if not np.isfinite([v.lower, v.upper]).all()]
     return Variables(
-        len(problem.states),
+        len(problem.own_states),
         len(problem.actions),
-        len(problem.auxiliaries),
+        len(problem.auxiliaries) - len(problem.series),
         sum(v.is_discrete for v in problem.input_variables),
         tuple(endless),
+        len(problem.lags),
+        len(problem.series),
     )
 
 

@@ -15,13 +15,15 @@ from reluplan.inspection.undecided import UndecidedSteps, UndecidedUnits
 
 @dataclass(frozen=True)
 class Variables:
-    """The variables of a problem; unbounded: names of those with an infinite side."""
+    """The variables of a problem; past: states that hold what was before; unbounded: names with an infinite side."""
 
     states: int
     actions: int
     auxiliaries: int
     discrete: int
     unbounded: tuple[str, ...]
+    past: int = 0
+    series: int = 0
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,10 @@ def _variables(found: Inspection) -> Iterator[Line]:
     parts = [_count(known.states, "state"), _count(known.actions, "action")]
     if known.auxiliaries:
         parts.append(_count(known.auxiliaries, "auxiliary", "auxiliaries"))
+    if known.past:
+        parts.append(f"{_count(known.past, 'value')} of before")
+    if known.series:
+        parts.append(_count(known.series, "series", "series"))
     whole = f"; {known.discrete} of them whole numbers" if known.discrete else ""
     yield "problem", f"{', '.join(parts)}{whole}; {_count(found.horizon or 0, 'step')}"
 
