@@ -38,7 +38,9 @@ class Additions(Draw):
         """Series and histories, and dynamics that read them."""
         self.kinds.add("series or lags")
         if self.note(self.chance(0.8), "series"):
-            drawn = tuple(self.one_series(f"p{i}", draft.horizon, i == 0) for i in range(self.count([0.6, 0.4])))
+            drawn = tuple(
+                self.one_series(f"p{i}", draft.horizon, self.chance(0.7)) for i in range(self.count([0.6, 0.4]))
+            )
             draft = replace(draft, series=drawn)
         if not draft.series or self.chance(0.4):
             self.kinds.add("lags")
@@ -59,6 +61,8 @@ class Additions(Draw):
         drawn = self.rng.uniform(0.3, 2.0, count + 2) if is_positive else self.rng.normal(size=count + 2)
         if not is_positive:
             drawn[self.rng.random(count + 2) < 0.15] = 0.0
+        if self.note(self.chance(0.1), "series of many magnitudes"):
+            drawn *= 10.0 ** self.rng.uniform(-4.0, 3.0, count + 2)
         if self.note(self.chance(0.1), "constant series"):
             drawn[:] = drawn[0]
         values = tuple(self.tidy(float(value) * size) for value in drawn)
@@ -81,11 +85,18 @@ class Additions(Draw):
         return replace(variable, history=history)
 
     def with_dynamics(self, draft: Problem) -> Problem:
-        """Some transitions add a series or lag, some networks read one."""
+        """Some transitions add a series or lag, some networks read one.
+
+        Constant series are constants, which the planner adds up in float64: no ties of discrete states hang on them.
+        """
+        constant = {series.name for series in draft.series if len(set(series.values)) == 1}
+        changing = [name for name in self.names if not any(of in name for of in constant)]
+        discrete = {v.name for v in draft.states if v.is_discrete}
         transitions = dict(draft.transitions)
         for name, text in transitions.items():
-            if self.names and self.note(self.chance(0.5), "series or lags in transitions"):
-                read = str(self.rng.choice(self.names))
+            readable = changing if name in discrete else self.names
+            if readable and self.note(self.chance(0.5), "series or lags in transitions"):
+                read = str(self.rng.choice(readable))
                 term = write(Scaled(self.number(0.3 * self.sizes[name] / self.sizes[read]), Name(read)))
                 transitions[name] = f"{text} + {f'abs({term})' if self.chance(0.3) else term}"
         network = draft.network
@@ -142,7 +153,7 @@ class Additions(Draw):
     def product(self, readable: list[str], size: float, depth: int, may_prime: bool = True) -> Node:
         """A function times a factor, or divided by one."""
         if self.divisors and self.note(self.chance(0.25), "quotients by series"):
-            name = self.divisors[0]
+            name = str(self.rng.choice(self.divisors))
             by: Node = Name(name)
             if self.chance(0.3):
                 by = Sum((by, Number(abs(self.number(self.sizes[name])))))

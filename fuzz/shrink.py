@@ -227,12 +227,20 @@ def _without_additions(problem: Problem) -> Iterator[tuple[str, Problem]]:
             yield f"without {series.name}", rest
         for shorter in _simpler_series(series, problem.horizon):
             yield f"{series} to {shorter}", problem.with_series((*before_, shorter, *after_))
-    for name, (of, _) in Machine(problem).lags.items():
-        if name in names_read(problem):
-            of_variable = next((v for v in problem.variables if v.name == of), None)
-            without = _put(problem, {name: 0.0 if of_variable is None else of_variable.before(1)})
-            if name not in _inputs(without):
-                yield f"without {name}", without
+    read, variables = names_read(problem), {v.name: v for v in problem.variables}
+    lags = {name: of for name, (of, _) in Machine(problem).lags.items() if name in read}
+    for name, of in lags.items():
+        without = _put(problem, {name: variables[of].before(1) if of in variables else 0.0})
+        if name not in _inputs(without):
+            yield f"without {name}", without
+    for key in ("states", "actions"):
+        idle = [bool(v.history) and v.name not in lags.values() for v in getattr(problem, key)]
+        if any(idle):
+            kept = zip(getattr(problem, key), idle, strict=True)
+            yield (
+                f"without histories of {key}",
+                _with(problem, key, tuple(replace(v, history=()) if drop else v for v, drop in kept)),
+            )
 
 
 def _inputs(problem: Problem) -> tuple[str, ...]:
