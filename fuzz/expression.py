@@ -20,7 +20,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Name:
-    """A variable; a trailing ' marks its next value."""
+    """A variable or series; a trailing ' marks its next value, and lag(x, k) is a name as it is written."""
 
     name: str
 
@@ -55,7 +55,16 @@ class Absolute:
     inner: Node
 
 
-Node = Number | Name | Sum | Scaled | Extreme | Absolute
+@dataclass(frozen=True)
+class Product:
+    """factor · inner, or inner / factor; the factor reads series alone, and one that divides is positive."""
+
+    factor: Node
+    inner: Node
+    divides: bool = False
+
+
+Node = Number | Name | Sum | Scaled | Extreme | Absolute | Product
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Algebra:
-    """What `evaluate` needs beside + and *: numbers from literals, and the largest of several values."""
+    """What `evaluate` needs beside +, * and /: numbers from literals, and the largest of several values."""
 
     number: Callable[[float], Any]
     largest: Callable[[list[Any]], Any]
@@ -90,6 +99,9 @@ def evaluate(node: Node, values: Mapping[str, Any], algebra: Algebra) -> Any:
             return total
         case Scaled(factor, inner):
             return evaluate(inner, values, algebra) * algebra.number(factor)
+        case Product(factor, inner, divides):
+            value, by = evaluate(inner, values, algebra), evaluate(factor, values, algebra)
+            return value / by if divides else value * by
         case Absolute(inner):
             value = evaluate(inner, values, algebra)
             return algebra.largest([value, value * algebra.number(-1.0)])
@@ -135,7 +147,31 @@ def children(node: Node) -> tuple[Node, ...]:
             return parts
         case Scaled(_, inner) | Absolute(inner):
             return (inner,)
+        case Product(factor, inner):
+            return inner, factor
     return ()
+
+
+def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The node with every child changed."""
+    match node:
+        case Sum(parts):
+            return Sum(tuple(change(part) for part in parts))
+        case Extreme(largest, parts):
+            return Extreme(largest, tuple(change(part) for part in parts))
+        case Scaled(factor, inner):
+            return Scaled(factor, change(inner))
+        case Absolute(inner):
+            return Absolute(change(inner))
+        case Product(by, inner, divides):
+            return Product(change(by), change(inner), divides)
+    return node
+
+
+def lag_of(name: str) -> tuple[str, int] | None:
+    """The variable and the steps of a name that is written lag(x, k)."""
+    found = re.fullmatch(r"lag\((\w+), (\d+)\)", name)
+    return None if found is None else (found[1], int(found[2]))
 
 
 def write(node: Node) -> str:
@@ -148,14 +184,18 @@ def write(node: Node) -> str:
         case Sum(parts):
             return "(" + " + ".join(write(part) for part in parts) + ")"
         case Scaled(factor, inner):
-            text = write(inner)
-            return (
-                f"{write(Number(factor))}*({text})" if isinstance(inner, Scaled) else f"{write(Number(factor))}*{text}"
-            )
+            return f"{write(Number(factor))}*{_held(inner)}"
+        case Product(by, inner, divides):
+            return f"{_held(inner)}/{_held(by)}" if divides else f"{_held(by)}*{_held(inner)}"
         case Absolute(inner):
             return f"abs({write(inner)})"
         case Extreme(largest, parts):
             return ("max(" if largest else "min(") + ", ".join(write(part) for part in parts) + ")"
+
+
+def _held(node: Node) -> str:
+    """Its text as a factor or divisor."""
+    return f"({write(node)})" if isinstance(node, Scaled | Product) else write(node)
 
 
 def _pythonic(text: str) -> str:
@@ -177,6 +217,10 @@ def _node(tree: ast.expr) -> Node:
             return Sum((_node(left), Scaled(-1.0, _node(right))))
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             return _product(_node(left), _node(right))
+        case ast.BinOp(left=left, op=ast.Div(), right=right):
+            return Product(_node(right), _node(left), divides=True)
+        case ast.Call(func=ast.Name(id="lag"), args=[ast.Name(id=name), ast.Constant(value=int() as steps)]):
+            return Name(f"lag({name}, {steps})")
         case ast.Call(func=ast.Name(id="abs"), args=[argument]):
             return Absolute(_node(argument))
         case ast.Call(func=ast.Name(id="min" | "max" as which), args=arguments):
@@ -185,8 +229,9 @@ def _node(tree: ast.expr) -> Node:
 
 
 def _product(left: Node, right: Node) -> Node:
+    """The factor stands first: a number, or what reads series alone."""
     if isinstance(left, Number):
         return Scaled(left.value, right)
     if isinstance(right, Number):
         return Scaled(right.value, left)
-    raise ValueError("a product of two variables")
+    return Product(left, right)

@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.random import Generator
 
-from fuzz.expression import Absolute, Extreme, Name, Node, Number, Scaled, Sum, evaluate, names, write
+from fuzz.additions import Additions
+from fuzz.draw import Draw
+from fuzz.expression import Absolute, Name, Node, Number, Scaled, Sum, evaluate, names, write
 from fuzz.problem import Array, Network, Problem, Variable
 from fuzz.simulate import BATCH, Machine, Rollouts
+
+ADDED_SHARE = 0.3
+"""Of problems with series, lags or soft rows."""
 
 
 def generate(seed: int) -> Problem:
     """The problem of a seed."""
-    return _Drawing(np.random.default_rng([seed, 11]), np.random.default_rng([seed, 13])).problem()
+    drawing = _Drawing(np.random.default_rng([seed, 11]), later=np.random.default_rng([seed, 13]))
+    return drawing.problem(np.random.default_rng([seed, 17]))
 
 
-@dataclass(eq=False)
-class _Drawing:
-    """One problem in the making; `sizes` is the usual magnitude of each variable, `kinds` what was drawn.
+@dataclass(eq=False, kw_only=True)
+class _Drawing(Draw):
+    """One problem in the making.
 
-    later: draws what was added later, so that seeds without it still give the problems that they gave before.
+    later: draws what was added later, so that seeds without it still give the problems that they gave before. added:
+    series, lags and soft rows, drawn by a generator of their own for the same reason; None in most problems.
     """
 
-    rng: Generator
     later: Generator
-    sizes: dict[str, float] = field(default_factory=dict)
-    kinds: set[str] = field(default_factory=set)
+    added: Additions | None = None
 
-    def problem(self) -> Problem:
+    def problem(self, latest: Generator) -> Problem:
         self.dyadic = self.chance(0.3)
         self.digits = int(self.rng.choice([2, 4, 17]))
         self.state_size = self.magnitude(0.65, "states")
@@ -43,8 +48,13 @@ class _Drawing:
         horizon = int(self.rng.choice([1, 2, 3, 4, 5, 6], p=[0.2, 0.25, 0.25, 0.14, 0.1, 0.06]))
         draft = Problem(horizon, states, actions, auxiliaries, None, {}, "0.0")
         draft = self.with_dynamics(draft)
+        if latest.random() < ADDED_SHARE:
+            self.added = Additions(latest, self.sizes, self.kinds, self.dyadic, self.digits, self.state_size)
+            draft = self.added.begin(draft)
         draft = self.with_auxiliary_rows(draft)
         draft = self.with_initial(draft)
+        if self.added is not None:
+            draft = self.added.after_initial(draft)
         draft = replace(draft, reward=write(self.reward(draft)))
         draft = self.with_bounds_and_rows(draft)
         draft = self.with_final_reward(draft)
@@ -52,18 +62,12 @@ class _Drawing:
         self.kinds.add(f"horizon {horizon}")
         return replace(draft, kinds=tuple(sorted(self.kinds)))
 
+    @property
+    def added_names(self) -> list[str]:
+        """Series and lags that expressions may read."""
+        return [] if self.added is None else self.added.names
+
     # -- numbers
-
-    def chance(self, probability: float) -> bool:
-        return bool(self.rng.random() < probability)
-
-    def count(self, weights: list[float]) -> int:
-        return 1 + int(self.rng.choice(len(weights), p=weights))
-
-    def note(self, holds: bool, kind: str) -> bool:
-        if holds:
-            self.kinds.add(kind)
-        return holds
 
     def magnitude(self, usual: float, what: str) -> float:
         """1, or a power of ten from 1e-6 to 1e9."""
@@ -76,18 +80,6 @@ class _Drawing:
 
     def action_size(self) -> float:
         return self.state_size if self.chance(0.3) else 1.0
-
-    def tidy(self, value: float) -> float:
-        """A number with few digits or, in a dyadic problem, a multiple of a power of two near its size."""
-        if value == 0.0 or not math.isfinite(value):
-            return value
-        if self.dyadic:
-            unit = 2.0 ** (math.floor(math.log2(abs(value))) - 2)
-            return float(round(value / unit) * unit)
-        return float(f"{value:.{self.digits}g}")
-
-    def number(self, size: float = 1.0) -> float:
-        return self.tidy(float(self.rng.normal()) * size)
 
     def variable(self, name: str, continuous: float, size: float) -> Variable:
         """Kind and domain; the bounds of continuous states and of auxiliaries come later, from a reference plan."""
@@ -141,8 +133,10 @@ class _Drawing:
         if self.later.random() < 0.35:
             self.kinds.add("final reward")
             self.rng = self.later
-            readable = [v.name for v in (*draft.states, *draft.auxiliaries)]
+            readable = [*(v.name for v in (*draft.states, *draft.auxiliaries)), *self.added_names]
             node = self.function(readable, 2.0 * self.reward_size, int(self.later.integers(3)))
+            if self.added is not None:
+                node = self.added.reward(node, readable, self.reward_size, may_prime=False)
             draft = replace(draft, final_reward=write(node))
         if self.later.random() < 0.3:
             self.kinds.add("discount")
@@ -210,31 +204,15 @@ class _Drawing:
 
     # -- expressions
 
-    def affine(self, readable: list[str], size: float) -> Node:
-        chosen = [str(n) for n in self.rng.permutation(readable)[: int(self.rng.integers(1, 4))]]
-        terms: list[Node] = [Scaled(self.number(size / self.sizes[name.rstrip("'")]), Name(name)) for name in chosen]
-        if self.chance(0.6):
-            terms.append(Number(self.number(size)))
-        return Sum(tuple(terms))
-
-    def function(self, readable: list[str], size: float, depth: int) -> Node:
-        """Affine, or abs, min and max of such, nested up to `depth`."""
-        if depth == 0 or self.chance(0.25):
-            return self.affine(readable, size)
-        if self.chance(0.4):
-            return Scaled(self.number(), Absolute(self.function(readable, size, depth - 1)))
-        parts = tuple(self.function(readable, size, depth - 1) for _ in range(int(self.rng.integers(2, 4))))
-        return Sum((self.affine(readable, size), Scaled(self.number(), Extreme(self.chance(0.5), parts))))
-
     def reward(self, draft: Problem) -> Node:
-        current = [v.name for v in draft.variables]
+        current = [*(v.name for v in draft.variables), *self.added_names]
         primed = [v.name + "'" for v in (*draft.states, *draft.auxiliaries)]
         depth = int(self.rng.choice([0, 1, 2], p=[0.25, 0.45, 0.3]))
         node = self.function([*current, *primed], self.reward_size, depth)
         if not names(node) & set(primed):
             node = Sum((node, self.affine(primed, self.reward_size)))
         self.note(depth > 0, "piecewise reward")
-        return node
+        return node if self.added is None else self.added.reward(node, [*current, *primed], self.reward_size)
 
     # -- auxiliaries, first state, bounds and rows
 
@@ -274,16 +252,17 @@ class _Drawing:
             auxiliaries=tuple(replace(v, lower=-math.inf, upper=math.inf) for v in draft.auxiliaries),
         )
         reference = self.reference(loose)
+        steps = Machine(loose).steps(reference)
         states = tuple(self.state_bounds(v, reference.states[0, :, i]) for i, v in enumerate(draft.states))
         auxiliaries = tuple(
             self.state_bounds(v, reference.auxiliaries[0, :, i], True) for i, v in enumerate(draft.auxiliaries)
         )
         draft = replace(draft, states=states, auxiliaries=auxiliaries)
-        current = {v.name: reference.states[0, :-1, i] for i, v in enumerate(states)}
-        current |= {v.name: reference.actions[0, :, i] for i, v in enumerate(draft.actions)}
-        following = {v.name + "'": reference.states[0, 1:, i] for i, v in enumerate(states)}
-        final = {v.name: reference.states[0, -1:, i] for i, v in enumerate(states)}
-        first = {v.name: reference.states[0, :1, i] for i, v in enumerate(states)}
+        given = [v.name for v in draft.states] + self.added_names
+        current = {name: steps[name][0] for name in [*given, *(v.name for v in draft.actions)]}
+        following = {v.name + "'": steps[v.name + "'"][0] for v in states}
+        final = {name: steps[name + "'"][0, -1:] for name in given}
+        first = {name: steps[name][0, :1] for name in given}
         constraints, goal, initial = list(draft.constraints), list(draft.goal), list(draft.initial)
         for _ in range(int(self.rng.choice([0, 1, 2], p=[0.5, 0.35, 0.15]))):
             names_ = list(current) if self.chance(0.6) else [*current, *following]
@@ -297,7 +276,8 @@ class _Drawing:
             initial.append(self.row(list(first), first))
         if self.note(self.chance(0.05), "contradiction"):
             goal.append(self.contradiction(draft))
-        return replace(draft, constraints=tuple(constraints), goal=tuple(goal), initial=tuple(initial))
+        draft = replace(draft, constraints=tuple(constraints), goal=tuple(goal), initial=tuple(initial))
+        return draft if self.added is None else self.added.finish(draft, steps, self.reward_size)
 
     def reference(self, problem: Problem) -> Rollouts:
         """One random plan, to build rows around."""

@@ -13,9 +13,9 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_matrix
 
-from fuzz.expression import Absolute, Extreme, Name, Node, Number, Row, Scaled, Sum
+from fuzz.expression import Absolute, Extreme, Name, Node, Number, Product, Row, Scaled, Sum, evaluate
 from fuzz.problem import Array, Variable
-from fuzz.simulate import Machine, Plan
+from fuzz.simulate import BATCH, Machine, Plan
 
 WIDEST = 1e11
 """Beyond it big-M means nothing."""
@@ -122,6 +122,10 @@ class Model:
                 return total
             case Scaled(factor, inner):
                 return self.encode(inner, names).scaled(factor)
+            case Product(factor, inner, divides):
+                known = {name: affine.constant for name, affine in names.items()}
+                by = float(evaluate(factor, known, BATCH))
+                return self.encode(inner, names).scaled(1.0 / by if divides else by)
             case Absolute(inner):
                 inside = self.encode(inner, names)
                 return self.largest([inside, inside.scaled(-1.0)])
@@ -171,10 +175,11 @@ class PlanModel:
         self.factor = 1.0
         self.actions: list[list[int]] = []
         self.auxiliaries: list[list[int]] = []
+        self.track: list[dict[str, Affine]] = []
         problem = self.problem
         names = {v.name: self._column(v.start, v.is_discrete) for v in problem.states}
         self.initial = [self._index(names[v.name]) for v in problem.states]
-        names |= self._auxiliaries()
+        names |= self._auxiliaries() | self._given()
         for row in machine.initial:
             self._row(row, names)
         for _ in range(problem.horizon):
@@ -206,12 +211,19 @@ class PlanModel:
         self.auxiliaries.append([self._index(affine) for affine in found.values()])
         return found
 
+    def _given(self) -> dict[str, Affine]:
+        """Series and lags of the step behind those of the track."""
+        t = len(self.track)
+        known = {name: Affine({}, value) for name, value in self.machine.known(t).items()}
+        return known | self.machine.lagged(t, self.track, lambda value: Affine({}, value))
+
     def _step(self, names: dict[str, Affine]) -> dict[str, Affine]:
         """One step: its action columns, its rows and reward; returns the names of the next step."""
         acting = {v.name: self._column(v.domain, v.is_discrete) for v in self.problem.actions}
         self.actions.append([self._index(affine) for affine in acting.values()])
         names = {**names, **acting}
-        following = self._next_states(names) | self._auxiliaries()
+        self.track.append(names)
+        following = self._next_states(names) | self._auxiliaries() | self._given()
         everything = names | {f"{name}'": affine for name, affine in following.items()}
         for row in self.machine.rows:
             self._row(row, everything)

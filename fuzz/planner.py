@@ -114,9 +114,11 @@ def run_planner(path: Path, config: Config, potentials: Path | None = None) -> O
     trajectory = result.trajectory
     if trajectory is None:
         return Outcome(result.status, seconds, None, result.bound, message="; ".join(result.notes))
-    plan = Plan(trajectory.states[0], trajectory.actions, trajectory.auxiliaries)
+    states = trajectory.states[:, : len(problem.own_states)]
+    own_auxiliaries = trajectory.auxiliaries[:, : len(problem.auxiliaries) - len(problem.series)]
+    plan = Plan(states[0], trajectory.actions, own_auxiliaries)
     notes = "; ".join(result.notes)
-    return Outcome(result.status, seconds, result.reward, result.bound, plan, trajectory.states, notes)
+    return Outcome(result.status, seconds, result.reward, result.bound, plan, states, notes)
 
 
 def compute_potentials(path: Path, config: Config, out: Path, seconds: float = 1.0) -> bool:

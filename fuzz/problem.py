@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,27 @@ Array = NDArray[np.float64]
 PROBLEM_FILE, NETWORK_FILE = "problem.toml", "network.onnx"
 OPSET, IR_VERSION = 17, 8
 
+STILL = 2
+"""How far back the fuzzer looks at most."""
+
 
 @dataclass(frozen=True)
 class Variable:
-    """A state, action or auxiliary; `initial` is the interval of a state's first value, None for its bounds."""
+    """A state, action or auxiliary; `initial` is the interval of a state's first value, None for its bounds.
+
+    floor, ceiling: series that are its bounds as well; `lower` and `upper` are then their widest values. history: what
+    was before the first step, the most recent first. max_change: (down, up) from step to step.
+    """
 
     name: str
     kind: str = "continuous"
     lower: float = -math.inf
     upper: float = math.inf
     initial: tuple[float, float] | None = None
+    floor: str | None = None
+    ceiling: str | None = None
+    history: tuple[float, ...] = ()
+    max_change: tuple[float, float] | None = None
 
     @property
     def is_discrete(self) -> bool:
@@ -44,6 +55,41 @@ class Variable:
         """The interval of the first value, within the bounds."""
         (low, high), (first, last) = self.domain, self.initial or self.domain
         return max(low, first), min(high, last)
+
+    @property
+    def known_past(self) -> int:
+        """How many steps back are known, as far as the fuzzer looks."""
+        stands = self.initial is not None and self.initial[0] == self.initial[1]
+        return len(self.history) or (STILL if stands else 0)
+
+    def before(self, steps: int) -> float:
+        """The value some steps before the first; a state with one first value stood still before it."""
+        if len(self.history) >= steps:
+            return self.history[steps - 1]
+        if self.history or self.initial is None or self.initial[0] != self.initial[1]:
+            raise ValueError(f"{self.name} has no past")
+        return self.initial[0]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Numbers of steps 1, 2, ..., and those before, the most recent first; one that repeats begins anew."""
+
+    name: str
+    values: tuple[float, ...]
+    repeats: bool = False
+    history: tuple[float, ...] = ()
+
+    def at(self, t: int) -> float:
+        """The value of a step (from 0); behind the end the last one, which a valid problem does not read."""
+        if self.repeats:
+            return self.values[t % len(self.values)]
+        return self.history[-t - 1] if t < 0 else self.values[min(t, len(self.values) - 1)]
+
+    @property
+    def past(self) -> tuple[float, ...]:
+        """What is known of it before the first step, as far as the fuzzer looks."""
+        return tuple(self.at(-1 - k) for k in range(STILL if self.repeats else len(self.history)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,11 +122,58 @@ class Problem:
     initial: tuple[str, ...] = ()
     final_reward: str | None = None
     discount: float = 1.0
+    series: tuple[Series, ...] = ()
+    soft: tuple[tuple[str, float], ...] = ()
     kinds: tuple[str, ...] = field(default=())
 
     @property
     def variables(self) -> tuple[Variable, ...]:
         return (*self.states, *self.actions, *self.auxiliaries)
+
+    def box(self, variable: Variable, t: int) -> tuple[float, float]:
+        """The bounds that hold at a step (from 0), those that are series included."""
+        (low, high), series = variable.domain, {one.name: one for one in self.series}
+        low = low if variable.floor is None else max(low, series[variable.floor].at(t))
+        return low, high if variable.ceiling is None else min(high, series[variable.ceiling].at(t))
+
+    def with_series(self, series: tuple[Series, ...]) -> Problem:
+        """With other values of series; one that is gone is no bound any more, and its widest value stays."""
+        known = {one.name: one for one in series}
+
+        def changed(variable: Variable) -> Variable:
+            floor, ceiling = known.get(variable.floor or ""), known.get(variable.ceiling or "")
+            return replace(
+                variable,
+                floor=None if floor is None else floor.name,
+                lower=variable.lower if floor is None else min(floor.values),
+                ceiling=None if ceiling is None else ceiling.name,
+                upper=variable.upper if ceiling is None else max(ceiling.values),
+            )
+
+        groups = (tuple(changed(v) for v in group) for group in (self.states, self.actions, self.auxiliaries))
+        states, actions, auxiliaries = groups
+        return replace(self, states=states, actions=actions, auxiliaries=auxiliaries, series=series)
+
+    @property
+    def step_rows(self) -> tuple[str, ...]:
+        """What tables of variables imply of every step: bounds that are series, and limits of change."""
+        return (*self._bound_rows(self.variables), *(row for v in self.actions for row in _change_rows(v)))
+
+    @property
+    def state_rows(self) -> tuple[str, ...]:
+        """The same of the final state."""
+        return self._bound_rows((*self.states, *self.auxiliaries))
+
+    def _bound_rows(self, variables: tuple[Variable, ...]) -> tuple[str, ...]:
+        floors = [f"{v.name} >= {v.floor}" for v in variables if v.floor is not None]
+        return (*floors, *(f"{v.name} <= {v.ceiling}" for v in variables if v.ceiling is not None))
+
+
+def _change_rows(variable: Variable) -> tuple[str, ...]:
+    if variable.max_change is None:
+        return ()
+    change = f"{variable.name} - lag({variable.name}, 1)"
+    return f"{change} >= {variable.max_change[0]!r}", f"{change} <= {variable.max_change[1]!r}"
 
 
 def write_problem(problem: Problem, folder: Path) -> Path:
@@ -98,11 +191,12 @@ def read_problem(path: Path) -> Problem:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     section = data.get("network")
     network = None if section is None else _read_network(path.parent / section["file"], section)
+    series = {name: _read_series(name, table) for name, table in data.get("series", {}).items()}
     return Problem(
         horizon=data["horizon"],
-        states=_read_variables(data["state"]),
-        actions=_read_variables(data["action"]),
-        auxiliaries=_read_variables(data.get("auxiliary", {})),
+        states=_read_variables(data["state"], series),
+        actions=_read_variables(data["action"], series),
+        auxiliaries=_read_variables(data.get("auxiliary", {}), series),
         network=network,
         transitions=data.get("transition", {}),
         reward=data["reward"],
@@ -111,6 +205,8 @@ def read_problem(path: Path) -> Problem:
         initial=tuple(data.get("initial", ())),
         final_reward=data.get("final_reward"),
         discount=float(data.get("discount", 1.0)),
+        series=tuple(series.values()),
+        soft=tuple((table["row"], float(table["weight"])) for table in data.get("soft", ())),
     )
 
 
@@ -124,6 +220,11 @@ def _toml(problem: Problem) -> str:
         rows = getattr(problem, key)
         if rows:
             lines.append(f"{key} = {json.dumps(list(rows))}")
+    if problem.soft:
+        soft = ", ".join(f"{{ row = {json.dumps(row)}, weight = {weight!r} }}" for row, weight in problem.soft)
+        lines.append(f"soft = [{soft}]")
+    if problem.series:
+        lines += ["[series]", *(_series_line(series) for series in problem.series)]
     if problem.network is not None:
         net = problem.network
         lines += ["[network]", f'file = "{NETWORK_FILE}"', f"inputs = {json.dumps(list(net.inputs))}"]
@@ -140,23 +241,59 @@ def _toml(problem: Problem) -> str:
 def _variable_lines(section: str, variable: Variable) -> list[str]:
     lines = [f"[{section}.{variable.name}]", f'kind = "{variable.kind}"']
     if not (math.isinf(variable.lower) and math.isinf(variable.upper)):
-        lines.append(f"bounds = [{variable.lower!r}, {variable.upper!r}]")
+        lower = repr(variable.lower) if variable.floor is None else json.dumps(variable.floor)
+        upper = repr(variable.upper) if variable.ceiling is None else json.dumps(variable.ceiling)
+        lines.append(f"bounds = [{lower}, {upper}]")
     if variable.initial is not None:
         first, last = variable.initial
         lines.append(f"initial = {first!r}" if first == last else f"initial = [{first!r}, {last!r}]")
+    if variable.history:
+        is_short = section == "action" and len(variable.history) == 1
+        lines.append(f"previous = {variable.history[0]!r}" if is_short else f"history = {list(variable.history)!r}")
+    if variable.max_change is not None:
+        down, up = variable.max_change
+        lines.append(f"max_change = {up!r}" if down == -up else f"max_change = [{down!r}, {up!r}]")
     return lines
 
 
-def _read_variables(tables: dict[str, Any]) -> tuple[Variable, ...]:
-    return tuple(_read_variable(name, table) for name, table in tables.items())
+def _series_line(series: Series) -> str:
+    parts = [f"values = {list(series.values)!r}"]
+    parts += ["repeat = true"] if series.repeats else []
+    parts += [f"history = {list(series.history)!r}"] if series.history else []
+    return f"{series.name} = {{ {', '.join(parts)} }}"
 
 
-def _read_variable(name: str, table: dict[str, Any]) -> Variable:
+def _read_series(name: str, table: dict[str, Any]) -> Series:
+    return Series(name, _numbers(table["values"]), table.get("repeat", False), _numbers(table.get("history", ())))
+
+
+def _numbers(values: Any) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)
+
+
+def _read_variables(tables: dict[str, Any], series: dict[str, Series]) -> tuple[Variable, ...]:
+    return tuple(_read_variable(name, table, series) for name, table in tables.items())
+
+
+def _read_variable(name: str, table: dict[str, Any], series: dict[str, Series]) -> Variable:
     lower, upper = table.get("bounds", (-math.inf, math.inf))
+    floor, ceiling = (bound if isinstance(bound, str) else None for bound in (lower, upper))
     value = table.get("initial")
     initial = None if value is None else tuple(value) if isinstance(value, list) else (value, value)
     span = None if initial is None else (float(initial[0]), float(initial[1]))
-    return Variable(name, table.get("kind", "continuous"), float(lower), float(upper), span)
+    change = table.get("max_change")
+    limits = None if change is None else (change[0], change[1]) if isinstance(change, list) else (-change, change)
+    return Variable(
+        name,
+        table.get("kind", "continuous"),
+        float(lower) if floor is None else min(series[floor].values),
+        float(upper) if ceiling is None else max(series[ceiling].values),
+        span,
+        floor,
+        ceiling,
+        _numbers([table["previous"]] if "previous" in table else table.get("history", ())),
+        limits,
+    )
 
 
 def _onnx(network: Network) -> onnx.ModelProto:

@@ -37,8 +37,12 @@ class Search:
         problem = self.machine.problem
         first = [Variable(v.name, v.kind, *v.start) for v in problem.states]
         variables = [*first, *problem.actions * problem.horizon, *problem.auxiliaries * (problem.horizon + 1)]
-        lower = np.maximum([v.domain[0] for v in variables], -FARTHEST)
-        upper = np.minimum([v.domain[1] for v in variables], FARTHEST)
+        steps, states = range(problem.horizon), range(problem.horizon + 1)
+        boxes = [v.domain for v in first]
+        boxes += [problem.box(v, t) for t in steps for v in problem.actions]
+        boxes += [problem.box(v, t) for t in states for v in problem.auxiliaries]
+        lower = np.maximum([low for low, _ in boxes], -FARTHEST)
+        upper = np.minimum([high for _, high in boxes], FARTHEST)
         self.lower, self.upper = lower, np.maximum(upper, lower)
         self.discrete: NDArray[np.bool_] = np.array([v.is_discrete for v in variables], dtype=bool)
         self.merits = np.zeros(0)

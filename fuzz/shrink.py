@@ -11,10 +11,26 @@ from typing import Any
 
 import numpy as np
 
-from fuzz.expression import Absolute, Extreme, Name, Node, Number, Scaled, Sum, children, names, parse, parse_row, write
+from fuzz.expression import (
+    Absolute,
+    Extreme,
+    Name,
+    Node,
+    Number,
+    Product,
+    Scaled,
+    Sum,
+    children,
+    names,
+    parse,
+    parse_row,
+    rebuilt,
+    write,
+)
 from fuzz.flags import Flag
 from fuzz.planner import simplest
-from fuzz.problem import Array, Network, Problem, Variable, write_problem
+from fuzz.problem import Array, Network, Problem, Series, Variable, write_problem
+from fuzz.simulate import Machine, names_read
 from fuzz.trial import Case, draw_cases, run_cases
 
 LONGEST_SECONDS = 60.0
@@ -45,7 +61,7 @@ def find_flag(case: Case, name: str, seed: int) -> tuple[Flag, dict[str, Any]] |
     try:
         oracles: dict[int, Any] = {}
         (finding,) = run_cases([case], seed, True, oracles)
-    except (ValueError, KeyError, IndexError, SyntaxError):  # a candidate that is no problem any more
+    except (ValueError, KeyError, IndexError, SyntaxError, ArithmeticError):  # a candidate that is no problem any more
         return None
     for flag in finding.flags:
         if flag.name == name:
@@ -99,6 +115,7 @@ def labelled_problems(problem: Problem) -> Iterator[tuple[str, Problem]]:
         rows = getattr(problem, key)
         for at, row in enumerate(rows):
             yield f"without {key} {row}", _with(problem, key, (*rows[:at], *rows[at + 1 :]))
+    yield from _without_additions(problem)
     for variable in (*problem.auxiliaries, *problem.actions, *problem.states):
         without = _without(problem, variable)
         if without is not None:
@@ -152,28 +169,93 @@ def _without(problem: Problem, variable: Variable) -> Problem | None:
     value = (
         variable.initial[0] if variable.initial is not None else min(max(0.0, variable.domain[0]), variable.domain[1])
     )
-    network = problem.network
-    if network is not None:
-        network = _network_without(network, variable.name, value)
-    fixed = {variable.name: value, variable.name + "'": value}
-    transitions = {n: _fixed(t, fixed) for n, t in problem.transitions.items() if n != variable.name}
-    return replace(
+    rest = replace(
         problem,
         states=tuple(v for v in problem.states if v is not variable),
         actions=tuple(v for v in problem.actions if v is not variable),
         auxiliaries=tuple(v for v in problem.auxiliaries if v is not variable),
+        transitions={name: text for name, text in problem.transitions.items() if name != variable.name},
+    )
+    forms = {variable.name, variable.name + "'", *_lags_of(problem, variable.name)}
+    return _put(_rows_dropped(rest, forms), dict.fromkeys(forms, value))
+
+
+def _rows_dropped(problem: Problem, forms: set[str]) -> Problem:
+    """Without the rows that read any of the names."""
+    for key in ROW_KEYS:
+        kept = tuple(row for row in getattr(problem, key) if not names(parse_row(row).node) & forms)
+        problem = _with(problem, key, kept)
+    return replace(problem, soft=tuple(soft for soft in problem.soft if not names(parse_row(soft[0]).node) & forms))
+
+
+def _put(problem: Problem, values: dict[str, float]) -> Problem:
+    """The problem with names put to numbers; they are no inputs of the network any more, unless it has no other."""
+    network = problem.network
+    for name in values:
+        if network is not None and name in (*network.inputs, *network.outputs):
+            network = _network_without(network, name, values[name])
+    for key in ROW_KEYS:
+        problem = _with(problem, key, tuple(_fixed_row(row, values) for row in getattr(problem, key)))
+    return replace(
+        problem,
         network=network,
-        transitions=transitions,
-        reward=_fixed(problem.reward, fixed),
-        final_reward=None if problem.final_reward is None else _fixed(problem.final_reward, fixed),
-        constraints=_rows_without(problem.constraints, variable.name),
-        goal=_rows_without(problem.goal, variable.name),
-        initial=_rows_without(problem.initial, variable.name),
+        transitions={name: _fixed(text, values) for name, text in problem.transitions.items()},
+        reward=_fixed(problem.reward, values),
+        final_reward=None if problem.final_reward is None else _fixed(problem.final_reward, values),
+        soft=tuple((_fixed_row(row, values), weight) for row, weight in problem.soft),
     )
 
 
-def _rows_without(rows: tuple[str, ...], name: str) -> tuple[str, ...]:
-    return tuple(row for row in rows if not names(parse_row(row).node) & {name, name + "'"})
+def _lags_of(problem: Problem, name: str) -> set[str]:
+    return {lag for lag, (of, _) in Machine(problem).lags.items() if of == name}
+
+
+def _without_additions(problem: Problem) -> Iterator[tuple[str, Problem]]:
+    """Without a series, lag, limit of change or soft row, or with simpler ones."""
+    for at, (row, weight) in enumerate(problem.soft):
+        before, after = problem.soft[:at], problem.soft[at + 1 :]
+        yield f"without soft {row}", replace(problem, soft=(*before, *after))
+        for other in _simpler_rows(row):
+            yield f"soft {row} to {other}", replace(problem, soft=(*before, (other, weight), *after))
+        if _short(weight) != weight:
+            yield f"soft {row} of rounder weight", replace(problem, soft=(*before, (row, _short(weight)), *after))
+    for at, series in enumerate(problem.series):
+        before_, after_ = problem.series[:at], problem.series[at + 1 :]
+        forms = {series.name, series.name + "'", *_lags_of(problem, series.name)}
+        rest = _put(problem.with_series((*before_, *after_)), dict.fromkeys(forms, series.at(0)))
+        if not set(_inputs(rest)) & forms:
+            yield f"without {series.name}", rest
+        for shorter in _simpler_series(series, problem.horizon):
+            yield f"{series} to {shorter}", problem.with_series((*before_, shorter, *after_))
+    read, variables = names_read(problem), {v.name: v for v in problem.variables}
+    lags = {name: of for name, (of, _) in Machine(problem).lags.items() if name in read}
+    for name, of in lags.items():
+        without = _put(problem, {name: variables[of].before(1) if of in variables else 0.0})
+        if name not in _inputs(without):
+            yield f"without {name}", without
+    for key in ("states", "actions"):
+        idle = [bool(v.history) and v.name not in lags.values() for v in getattr(problem, key)]
+        if any(idle):
+            kept = zip(getattr(problem, key), idle, strict=True)
+            yield (
+                f"without histories of {key}",
+                _with(problem, key, tuple(replace(v, history=()) if drop else v for v, drop in kept)),
+            )
+
+
+def _inputs(problem: Problem) -> tuple[str, ...]:
+    return () if problem.network is None else problem.network.inputs
+
+
+def _simpler_series(series: Series, horizon: int) -> Iterator[Series]:
+    """One value, no more values than the horizon needs, rounder ones."""
+    same = replace(series, values=(series.values[0],) * len(series.values))
+    fewer = series if series.repeats else replace(series, values=series.values[: horizon + 1])
+    once = replace(series, values=tuple(series.at(t) for t in range(horizon + 1)), repeats=False, history=series.past)
+    rounder = replace(
+        series, values=tuple(_short(v) for v in series.values), history=tuple(map(_short, series.history))
+    )
+    yield from (other for other in (same, fewer, once, rounder) if other != series)
 
 
 def _network_without(network: Network, name: str, value: float) -> Network | None:
@@ -282,6 +364,9 @@ def _simpler_nodes(node: Node) -> Iterator[Node]:
             yield from (Scaled(factor, other) for other in _simpler_nodes(inner))
         case Absolute(inner):
             yield from (Absolute(other) for other in _simpler_nodes(inner))
+        case Product(factor, inner, divides):
+            yield from (Product(factor, other, divides) for other in _simpler_nodes(inner))
+            yield from (Product(other, inner, divides) for other in _simpler_nodes(factor))
 
 
 def _with(problem: Problem, key: str, value: tuple[Any, ...]) -> Problem:
@@ -301,6 +386,11 @@ def _simpler_variables(problem: Problem) -> Iterator[tuple[str, Problem]]:
 
 
 def _simpler_variable(variable: Variable) -> Iterator[Variable]:
+    if variable.max_change is not None:
+        yield replace(variable, max_change=None)
+    if variable.history and any(variable.history):
+        yield replace(variable, history=(0.0,) * len(variable.history))
+        yield replace(variable, history=tuple(_short(value) for value in variable.history))
     if variable.initial is not None and variable.initial[0] < variable.initial[1]:
         yield replace(variable, initial=(variable.initial[0], variable.initial[0]))
         yield replace(variable, initial=(variable.initial[1], variable.initial[1]))
@@ -314,6 +404,14 @@ def _simpler_variable(variable: Variable) -> Iterator[Variable]:
         yield shorter
 
 
+def _fixed_row(text: str, values: dict[str, float]) -> str:
+    """A row with names put to numbers; as it is if it reads none of them."""
+    row = parse_row(text)
+    if not names(row.node) & values.keys():
+        return text
+    return f"{write(_substituted(row.node, values))} {'==' if row.equality else '<='} 0.0"
+
+
 def _short(value: float) -> float:
     return float(f"{value:.1g}")
 
@@ -323,15 +421,6 @@ def _fixed(text: str, values: dict[str, float]) -> str:
 
 
 def _substituted(node: Node, values: dict[str, float]) -> Node:
-    match node:
-        case Name(name) if name in values:
-            return Number(values[name])
-        case Sum(parts):
-            return Sum(tuple(_substituted(part, values) for part in parts))
-        case Extreme(largest, parts):
-            return Extreme(largest, tuple(_substituted(part, values) for part in parts))
-        case Scaled(factor, inner):
-            return Scaled(factor, _substituted(inner, values))
-        case Absolute(inner):
-            return Absolute(_substituted(inner, values))
-    return node
+    if isinstance(node, Name):
+        return Number(values[node.name]) if node.name in values else node
+    return rebuilt(node, lambda part: _substituted(part, values))

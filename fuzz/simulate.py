@@ -2,13 +2,13 @@
 
 Nothing here is shared with the planner. s' is the network's output (plus s if it predicts differences) or the known
 transition, which may read next values of continuous states. Integer states take the nearest integer, halves up; boolean
-states are 1 if the prediction is at least 1/2.
+states are 1 if the prediction is at least 1/2. lag(x, k) is looked up in what was k steps ago.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,8 +16,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fuzz.expression import Algebra, Node, Number, Row, evaluate, names, parse, parse_row
-from fuzz.problem import Array, Problem, Variable
+from fuzz.expression import (
+    Absolute,
+    Algebra,
+    Extreme,
+    Node,
+    Number,
+    Row,
+    Scaled,
+    Sum,
+    evaluate,
+    lag_of,
+    names,
+    parse,
+    parse_row,
+)
+from fuzz.problem import STILL, Array, Problem, Variable
 
 TIE_DISTANCE = 1e-5
 """A plan is a counterexample only if no prediction of a discrete state lies closer below a tie, times max(1, |p|)."""
@@ -137,7 +151,13 @@ class Noisy:
 
     def __mul__(self, other: Noisy) -> Noisy:
         value = self.value * other.value
-        return Noisy(value, self.noise * abs(other.value) + NOISE_FACTOR * EPSILON * abs(value))
+        noise = self.noise * abs(other.value) + other.noise * (abs(self.value) + self.noise)
+        return Noisy(value, noise + NOISE_FACTOR * EPSILON * abs(value))
+
+    def __truediv__(self, other: Noisy) -> Noisy:
+        value = self.value / other.value
+        noise = (self.noise + other.noise * abs(value)) / max(abs(other.value) - other.noise, math.ulp(0.0))
+        return Noisy(value, noise + NOISE_FACTOR * EPSILON * abs(value))
 
 
 BATCH = Algebra(float, lambda values: np.maximum.reduce(np.broadcast_arrays(*values)))
@@ -154,15 +174,33 @@ class Machine:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.reward = parse(problem.reward)
-        self.rows = [parse_row(text) for text in problem.constraints]
-        self.goal = [parse_row(text) for text in problem.goal]
+        self.reward = _with_penalties(parse(problem.reward), problem.soft)
+        self.rows = [parse_row(text) for text in (*problem.constraints, *problem.step_rows)]
+        self.goal = [parse_row(text) for text in (*problem.goal, *problem.state_rows)]
         self.initial = [parse_row(text) for text in problem.initial]
         self.final_reward = Number(0.0) if problem.final_reward is None else parse(problem.final_reward)
         self.transitions = _in_order({name: parse(text) for name, text in problem.transitions.items()})
         free = {v.name for v in (*problem.actions, *problem.auxiliaries) if not v.is_discrete}
         self.definitions = _definitions(self.rows, free)
         self.final_definitions = _definitions(self.goal, {v.name for v in problem.auxiliaries if not v.is_discrete})
+        self.series = {series.name: series for series in problem.series}
+        self.lags = _lags(problem)
+
+    def known(self, t: int) -> dict[str, float]:
+        """Series and their lags at a step (from 0)."""
+        found = {name: series.at(t) for name, series in self.series.items()}
+        return found | {
+            name: self.series[of].at(t - steps) for name, (of, steps) in self.lags.items() if of in self.series
+        }
+
+    def lagged(self, t: int, track: Sequence[Mapping[str, Any]], number: Callable[[float], Any]) -> dict[str, Any]:
+        """Lags of states and actions at a step; track: all values of the steps before it."""
+        variables = {v.name: v for v in self.problem.variables}
+        return {
+            name: track[t - steps][of] if t >= steps else number(variables[of].before(steps - t))
+            for name, (of, steps) in self.lags.items()
+            if of in variables
+        }
 
     def rollout(self, initial: Array, actions: Array, auxiliaries: Array) -> Rollouts:
         """Simulate a batch: initial (B, n), actions (B, H, m), auxiliaries (B, H+1, k)."""
@@ -171,18 +209,19 @@ class Machine:
         states = np.empty((len(initial), problem.horizon + 1, len(problem.states)))
         predictions = np.empty((len(initial), problem.horizon, len(problem.states)))
         states[:, 0] = initial
+        track: list[dict[str, Any]] = []
         with np.errstate(all="ignore"):
             for t in range(problem.horizon):
-                values = self._named(states[:, t], actions[:, t], auxiliaries[:, t])
+                values = self._named(states[:, t], actions[:, t], auxiliaries[:, t], track)
                 self._define(self.definitions, values, actions[:, t], auxiliaries[:, t])
+                track.append(values)
                 predictions[:, t] = self._predict(values)
                 states[:, t + 1] = self._round(predictions[:, t])
-            final = self._named(states[:, -1], actions[:, -1], auxiliaries[:, -1])
-            self._define(self.final_definitions, final, actions[:, -1], auxiliaries[:, -1])
-            steps = self._steps(states, actions, auxiliaries)
+            last = self._named(states[:, -1], actions[:, -1], auxiliaries[:, -1], track)
+            self._define(self.final_definitions, last, actions[:, -1], auxiliaries[:, -1])
+            steps = _steps([*track, last], {v.name for v in problem.actions})
             rewards = np.broadcast_to(evaluate(self.reward, steps, BATCH), actions.shape[:2])
             rewards = rewards @ problem.discount ** np.arange(float(problem.horizon))
-            last = self._named(states[:, -1], actions[:, -1], auxiliaries[:, -1])
             rewards = rewards + problem.discount**problem.horizon * evaluate(self.final_reward, last, BATCH)
             violations = self._violations(states, actions, auxiliaries, steps)
             clear = self._clear(predictions, states[:, 1:])
@@ -194,10 +233,23 @@ class Machine:
         """Run one plan in fractions; `define`: auxiliaries and actions that a row defines take its exact value."""
         return _ExactRunner(self, plan, define).run()
 
-    def _named(self, states: Array, actions: Array, auxiliaries: Array) -> dict[str, Any]:
+    def steps(self, runs: Rollouts) -> dict[str, Any]:
+        """The values of every name at every step, (B, H), as `_steps` has them."""
+        track: list[dict[str, Any]] = []
+        for t in range(self.problem.horizon + 1):
+            actions = runs.actions[:, min(t, self.problem.horizon - 1)]
+            track.append(self._named(runs.states[:, t], actions, runs.auxiliaries[:, t], track))
+        return _steps(track, {v.name for v in self.problem.actions})
+
+    def _named(
+        self, states: Array, actions: Array, auxiliaries: Array, track: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """Every name of the step behind those of the track."""
         problem = self.problem
         groups = ((problem.states, states), (problem.actions, actions), (problem.auxiliaries, auxiliaries))
-        return {v.name: values[:, i] for group, values in groups for i, v in enumerate(group)}
+        found = {v.name: values[:, i] for group, values in groups for i, v in enumerate(group)}
+        given = self.known(len(track)) | self.lagged(len(track), track, float)
+        return found | {name: np.broadcast_to(value, len(states)) for name, value in given.items()}
 
     def _define(
         self, definitions: Sequence[tuple[str, Node]], values: dict[str, Any], actions: Array, auxiliaries: Array
@@ -253,14 +305,6 @@ class Machine:
                 clear &= ok.all(axis=1)
         return clear
 
-    def _steps(self, states: Array, actions: Array, auxiliaries: Array) -> dict[str, Any]:
-        problem = self.problem
-        steps = {v.name: actions[..., i] for i, v in enumerate(problem.actions)}
-        for group, values in ((problem.states, states), (problem.auxiliaries, auxiliaries)):
-            for i, v in enumerate(group):
-                steps[v.name], steps[v.name + "'"] = values[:, :-1, i], values[:, 1:, i]
-        return steps
-
     def _violations(self, states: Array, actions: Array, auxiliaries: Array, steps: Mapping[str, Any]) -> Array:
         problem = self.problem
         worst = np.full(len(states), -np.inf)
@@ -284,6 +328,47 @@ class Machine:
         for index, variable in enumerate(first):
             worst = np.maximum(worst, _outside(variable, states[:, :1, index], True))
         return worst
+
+
+def _steps(track: Sequence[Mapping[str, Any]], actions: set[str]) -> dict[str, Any]:
+    """The values of all names at steps 1..H, (B, H), and with ' those of the steps behind them."""
+    found: dict[str, Any] = {}
+    for name in track[0]:
+        values = np.stack([values[name] for values in track], axis=1)
+        found[name] = values[:, :-1]
+        if name not in actions:
+            found[name + "'"] = values[:, 1:]
+    return found
+
+
+def _with_penalties(reward: Node, soft: Sequence[tuple[str, float]]) -> Node:
+    """The reward without what soft rows cost."""
+    for text, weight in soft:
+        row = parse_row(text)
+        broken = Absolute(row.node) if row.equality else Extreme(True, (row.node, Number(0.0)))
+        reward = Sum((reward, Scaled(-weight, broken)))
+    return reward
+
+
+def _lags(problem: Problem) -> dict[str, tuple[str, int]]:
+    """The names that look back, with what and how far: those that are read, and those that could be."""
+    found = {name: lag for name in sorted(names_read(problem)) if (lag := lag_of(name)) is not None}
+    variables = {v.name: v for v in (*problem.states, *problem.actions)}
+    for of, steps in found.values():
+        if of in variables:
+            variables[of].before(steps)  # ValueError if it has no past
+    longest = {name: v.known_past for name, v in variables.items()}
+    longest |= {series.name: STILL if series.repeats else len(series.history) for series in problem.series}
+    return found | {f"lag({of}, {k + 1})": (of, k + 1) for of, steps in longest.items() for k in range(steps)}
+
+
+def names_read(problem: Problem) -> set[str]:
+    """Every name that something in a problem reads."""
+    rows = (*problem.constraints, *problem.goal, *problem.initial, *(row for row, _ in problem.soft))
+    others = [problem.reward, *([] if problem.final_reward is None else [problem.final_reward])]
+    read = set(() if problem.network is None else problem.network.inputs)
+    read |= {name for text in (*rows, *problem.step_rows) for name in names(parse_row(text).node)}
+    return read | {name for text in (*others, *problem.transitions.values()) for name in names(parse(text))}
 
 
 def _in_order(transitions: dict[str, Node]) -> dict[str, Node]:
@@ -357,6 +442,10 @@ class _ExactRunner:
         self.noise = 0.0
         ends = {v.name: [abs(b) for b in v.domain if math.isfinite(b)] for v in self.problem.variables}
         self.reach = {name: max(values, default=0.0) for name, values in ends.items()}
+        for name, (of, _) in machine.lags.items():
+            self.reach[name] = self.reach.get(of, 0.0)
+        self.exact_track: list[dict[str, Any]] = []
+        self.noisy_track: list[dict[str, Any]] = []
 
     def run(self) -> ExactRun:
         problem, plan = self.problem, self.plan
@@ -404,10 +493,16 @@ class _ExactRunner:
             for variable, value in zip(group, values, strict=True):
                 exact[variable.name] = Fraction(float(value))
                 noisy[variable.name] = Noisy(float(value), 0.0)
+        for name, value in self.machine.known(t).items():
+            exact[name], noisy[name] = Fraction(value), Noisy(value, 0.0)
+        exact |= self.machine.lagged(t, self.exact_track, Fraction)
+        noisy |= self.machine.lagged(t, self.noisy_track, NOISY.number)
         definitions = self.machine.definitions if t < problem.horizon else self.machine.final_definitions
         for name, node in definitions if self.define else ():
             exact[name] = evaluate(node, exact, EXACT)
             noisy[name] = evaluate(node, noisy, NOISY)
+        self.exact_track.append(exact)
+        self.noisy_track.append(noisy)
         return exact, noisy
 
     def _step(self, exact: dict[str, Any], noisy: dict[str, Any]) -> tuple[list[Fraction], list[float]]:

@@ -125,6 +125,32 @@ def longer(problem: Problem, rng: Generator) -> Problem | None:
     return replace(problem, horizon=problem.horizon + 1)
 
 
+def other_series(problem: Problem, rng: Generator) -> Problem | None:
+    """With one value of a series larger; bounds that are series stay as wide as its values."""
+    if not problem.series:
+        return None
+    at = int(rng.integers(len(problem.series)))
+    series = problem.series[at]
+    step = int(rng.integers(min(len(series.values), problem.horizon)))
+    values = (*series.values[:step], series.values[step] + 1.0, *series.values[step + 1 :])
+    changed = replace(series, values=values)
+    return problem.with_series((*problem.series[:at], changed, *problem.series[at + 1 :]))
+
+
+def other_history(problem: Problem, rng: Generator) -> Problem | None:
+    """With another past of a state."""
+    for at, state in enumerate(problem.states):
+        if state.history:
+            history = (state.history[0] + 1.0, *state.history[1:])
+            return replace(problem, states=_with(problem.states, at, replace(state, history=history)))
+    return None
+
+
+def other_soft_row(problem: Problem, rng: Generator) -> Problem | None:
+    """With soft rows that cost half."""
+    return replace(problem, soft=tuple((row, 0.5 * weight) for row, weight in problem.soft)) if problem.soft else None
+
+
 CHANGES: tuple[Change, ...] = (
     drop_initial_rows, narrow_initial_rows, drop_initial_rows, narrow_initial_rows, widen_initial, other_state_bounds,
     other_action_bounds, other_kind, other_reward, drop_goal, drop_constraint, other_weight, other_transition,
@@ -132,13 +158,18 @@ CHANGES: tuple[Change, ...] = (
 )  # fmt: skip
 
 
+ADDED_CHANGES: tuple[Change, ...] = (other_series, other_history, other_soft_row)
+
+
 def random_change(problem: Problem, rng: Generator) -> tuple[str, Problem, Problem] | None:
     """What differs, the problem whose potentials are computed, and the problem that is given them."""
-    for at in rng.permutation(len(CHANGES)):
-        changed = CHANGES[at](problem, rng)
+    added = problem.series or problem.soft or any(v.history for v in problem.states)
+    changes = CHANGES + ADDED_CHANGES * 3 if added else CHANGES
+    for at in rng.permutation(len(changes)):
+        changed = changes[at](problem, rng)
         if changed is not None:
             pair = (problem, changed) if rng.random() < 0.5 else (changed, problem)
-            return CHANGES[at].__name__, *pair
+            return changes[at].__name__, *pair
     return None
 
 

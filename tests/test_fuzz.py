@@ -14,10 +14,10 @@ from fuzz.flags import judge
 from fuzz.generate import generate
 from fuzz.oracle import Oracle
 from fuzz.planner import Config, Outcome, run_planner
-from fuzz.problem import Problem, Variable, read_problem, write_problem
+from fuzz.problem import Problem, Series, Variable, read_problem, write_problem
 from fuzz.run import Fuzzer, Log, Settings, failed, tables
 from fuzz.search import Search
-from fuzz.shrink import shrink, simpler_problems
+from fuzz.shrink import labelled_problems, shrink
 from fuzz.simulate import Machine, Plan
 from fuzz.trial import Case, draw_cases
 from patience import AMPLE
@@ -49,16 +49,30 @@ def random_plan(machine: Machine, seed: int) -> Plan:
     return machine.rollout(z[:, :n], actions, auxiliaries).plan(0)
 
 
-@pytest.mark.parametrize("seed", range(40))
+def seeds_with(kind: str, count: int) -> list[int]:
+    """The first seeds whose problems are of a kind."""
+    found: list[int] = []
+    while len(found) < count:
+        start = found[-1] + 1 if found else 0
+        found.append(next(seed for seed in range(start, start + 1000) if kind in generate(seed).kinds))
+    return found
+
+
+@pytest.mark.parametrize("seed", [*range(40), *seeds_with("series or lags", 40)[12:]])
 def test_both_simulators_agree(seed: int, tmp_path: Path) -> None:
     path = write_problem(generate(seed), tmp_path)
     machine, theirs = Machine(read_problem(path)), TheirProblem.load(path)
     plan = random_plan(machine, seed)
-    trajectory = simulate(theirs, plan.initial, plan.actions, plan.auxiliaries)
+    initial = np.concatenate([plan.initial, theirs.initial_lower[len(plan.initial) :]])
+    series = np.zeros((machine.problem.horizon + 1, len(theirs.series)))
+    auxiliaries = theirs.with_series(np.hstack([plan.auxiliaries, series]))
+    trajectory = simulate(theirs, initial, plan.actions, auxiliaries)
     exact = machine.exact(plan, define=False)
     assert abs(float(exact.reward) - trajectory.total_reward) <= exact.noise
     states = np.array([[float(value) for value in state] for state in exact.states])
-    np.testing.assert_allclose(trajectory.states, states, rtol=1e-9, atol=1e-9 * np.abs(states).max())
+    np.testing.assert_allclose(
+        trajectory.states[:, : len(plan.initial)], states, rtol=1e-9, atol=1e-9 * np.abs(states).max()
+    )
     worst = max(float(abs(a.amount) if a.equality else a.amount) for a in exact.amounts)
     assert check(theirs, trajectory).max_violation == pytest.approx(max(worst, 0.0), rel=1e-6, abs=1e-9)
 
@@ -76,6 +90,12 @@ def test_a_seed_is_one_problem_and_kinds_are_told() -> None:
         "goal",
         "equality rows",
         "skips",
+        "products with series",
+        "quotients by series",
+        "series as bounds",
+        "series or lags into the network",
+        "max_change",
+        "soft rows",
     }
     assert wanted <= kinds
 
@@ -83,6 +103,32 @@ def test_a_seed_is_one_problem_and_kinds_are_told() -> None:
 def test_expressions_survive_writing() -> None:
     text = "((2.0*s + (-1.0)*max(abs(a), min(s', (-3.0)*(0.5*a)))) + (-4.0))"
     assert write(parse(text)) == text
+    text = "(abs((p' + (-1.0)))*(p*(2.0*s)) + (s + lag(a, 2))/(p*p))"
+    assert write(parse(text)) == text
+
+
+def test_series_lags_and_soft_rows_mean_what_they_say() -> None:
+    problem = one_step(
+        reward="(p*a + lag(s, 1)/p') + lag(a, 2)",
+        horizon=2,
+        series=(Series("p", (2.0, 4.0, 0.5)),),
+        soft=(("s' >= 1.0", 10.0),),
+        actions=(Variable("a", "continuous", -0.5, 0.5, history=(5.0, 7.0)),),
+    )
+    exact = Machine(problem).exact(Plan(np.ones(1), np.array([[-0.25], [0.5]]), np.zeros((3, 0))))
+    assert float(exact.reward) == (-0.5 + 0.25 + 7.0 - 2.5) + (2.0 + 2.0 + 5.0)
+    assert exact.is_strict
+
+
+def test_bounds_that_are_series_hold_at_every_state(tmp_path: Path) -> None:
+    state = Variable("s", "continuous", -2.0, 1.5, (1.0, 1.0), ceiling="p")
+    action = Variable("a", "continuous", -0.5, 0.5, history=(0.0,), max_change=(-0.5, 0.25))
+    series = (Series("p", (1.0, 1.5, 1.125)),)
+    problem = one_step(horizon=2, states=(state,), actions=(action,), series=series)
+    machine = Machine(read_problem(write_problem(problem, tmp_path)))
+    for actions, holds in (((0.125, 0.0), True), ((0.25, 0.0), False), ((0.5, -0.5), False)):
+        exact = machine.exact(Plan(np.ones(1), np.array(actions)[:, None], np.zeros((3, 0))))
+        assert exact.is_strict == holds
 
 
 def test_halves_go_up_and_ties_from_below_do_not_count() -> None:
@@ -181,11 +227,14 @@ def test_the_shrinker_shrinks() -> None:
     assert small.config.solver == "highs"
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*range(6), *seeds_with("series as bounds", 4), *seeds_with("max_change", 4)])
 def test_simpler_problems_can_be_read(seed: int, tmp_path: Path) -> None:
-    for number, problem in enumerate(simpler_problems(generate(seed))):
-        Machine(read_problem(write_problem(problem, tmp_path / str(number))))
-        if number > 40:
+    for number, (label, problem) in enumerate(labelled_problems(generate(seed))):
+        path = write_problem(problem, tmp_path / str(number))
+        Machine(read_problem(path))
+        if label.startswith(("without", "one step", "a step less", "Series")):
+            TheirProblem.load(path)
+        if number > 60:
             break
 
 
