@@ -30,7 +30,10 @@ def init(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Draft a problem file from data: bounds, first values, and the lags that the data ask for."""
+    """Draft a problem file from transition data.
+
+    It has the bounds, first values and past that the data have, and the lags that they ask for.
+    """
     from reluplan.data.draft import DraftSettings, draft_problem
     from reluplan.files import write_atomically
 
