@@ -11,8 +11,9 @@ import pytest
 from command_line import Command
 from patience import AMPLE
 from reluplan.data import Transitions
-from reluplan.data.lagged import LaggedColumn, with_lagged_columns
+from reluplan.data.lagged import with_lagged_columns
 from reluplan.errors import InputError
+from reluplan.problem.lags import Lag
 from reluplan.problem.problem import Problem
 from reluplan.problem.rollout import simulate
 
@@ -112,7 +113,7 @@ def transitions(rows: int = 10) -> Transitions:
 def test_lagged_columns_come_from_consecutive_rows() -> None:
     """In whatever order they stand; where a step is missing, or leads elsewhere, there is no past."""
     shuffled = transitions().select(np.random.default_rng(0).permutation(10))
-    columns = [LaggedColumn("lag(x, 1)", "x", 1), LaggedColumn("lag(a, 3)", "a", 3)]
+    columns = [Lag("x", 1), Lag("a", 3)]
     found = with_lagged_columns(shuffled, columns)
     assert found.action_names == ("a", "lag(x, 1)", "lag(a, 3)")
     assert sorted(found.extras["row"]) == list(range(3, 10))

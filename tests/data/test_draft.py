@@ -45,7 +45,7 @@ def test_the_lags_of_the_system_are_found(
     of_state: int, of_action: int, expected: set[tuple[str, int]], noise: float
 ) -> None:
     found = suggested_lags(logged(of_state, of_action, noise))
-    assert {(lag.variable, lag.steps) for lag in found} == expected
+    assert {(one.lag.variable, one.lag.steps) for one in found} == expected
 
 
 def test_nothing_is_suggested_from_too_few_rows() -> None:

@@ -49,7 +49,9 @@ def init(
     write_atomically(out, draft.text)
     record = {
         "problem": str(out),
-        "lags": [{"state": lag.state, "variable": lag.variable, "steps": lag.steps} for lag in draft.lags],
+        "lags": [
+            {"state": found.state, "variable": found.lag.variable, "steps": found.lag.steps} for found in draft.lags
+        ],
         "warnings": list(draft.warnings),
     }
     print_outcome(as_json, quiet, lambda: json.dumps(record, indent=2), lambda: _print(data, out, draft.warnings))

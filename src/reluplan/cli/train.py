@@ -148,24 +148,22 @@ class _Task:
         Series that it reads are columns of the data, and what it reads of the past comes from the rows before.
         """
         from reluplan.data import read_transitions
-        from reluplan.data.lagged import LaggedColumn, with_lagged_columns
+        from reluplan.data.lagged import with_lagged_columns
         from reluplan.problem.lags import named_lag
 
-        past = [(name, *found) for name in self.section.inputs if (found := named_lag(name)) is not None]
-        demanded = {*self.section.inputs, *self.section.outputs, *(variable for _, variable, _ in past)}
-        declared = {variable.name for variable in self.variables}
-        lagged = {name for name, _, _ in past}
-        known = [name for name in self.table.series_names if name in demanded and name not in lagged]
+        past = [lag for name in self.section.inputs if (lag := named_lag(name)) is not None]
+        demanded = {*self.section.inputs, *self.section.outputs, *(lag.variable for lag in past)}
+        known = [name for name in self.table.series_names if name in demanded]
         transitions = read_transitions(
             data,
             [state.name for state in self.table.states],
             [*(action.name for action in self.table.actions), *known],
             self.variables,
-            optional=[name for name in declared if name not in demanded],
+            optional=[variable.name for variable in self.variables if variable.name not in demanded],
             leaving_out=self.leaving_out,
             extras=True,
         )
-        return with_lagged_columns(transitions, [LaggedColumn(*one) for one in past])
+        return with_lagged_columns(transitions, past)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from reluplan.problem.check import check
 from reluplan.problem.problem import Problem
-from reluplan.problem.rollout import Trajectory, rollout
+from reluplan.problem.rollout import Trajectory, fitted, rollout
 
 Array = NDArray[np.float64]
 
@@ -21,7 +21,7 @@ def shifted_plan(problem: Problem, previous: Trajectory) -> Trajectory:
     if there is any, with the highest reward.
     """
     rest = previous.actions[1 : problem.horizon + 1]
-    auxiliaries = problem.with_series(_fit_length(previous.auxiliaries[1:], problem.horizon + 1))
+    auxiliaries = problem.with_series(fitted(previous.auxiliaries[1:], problem.horizon + 1))
     plans = (
         rollout(problem, problem.initial_lower, np.vstack([rest, ending]), auxiliaries)
         for ending in _endings(problem, previous, problem.horizon - len(rest))
@@ -39,8 +39,3 @@ def _endings(problem: Problem, previous: Trajectory, count: int) -> Iterator[Arr
     yield np.tile(previous.actions[-1], (count, 1))
     if count > 0:
         yield np.tile(idle_action(problem), (count, 1))
-
-
-def _fit_length(rows: Array, count: int) -> Array:
-    """The first rows, the last of them repeated if there are too few."""
-    return rows[np.minimum(np.arange(count), len(rows) - 1)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +13,8 @@ from numpy.typing import NDArray
 from reluplan.data.past import LagSettings, SuggestedLag, suggested_lags
 from reluplan.data.read import read_transitions
 from reluplan.data.transitions import Transitions
-from reluplan.problem.lags import lag_name
-from reluplan.problem.writer import name_in_expression, number
+from reluplan.problem.lags import Lag
+from reluplan.problem.writer import name_in_expression, number, string, string_list
 
 Array = NDArray[np.float64]
 
@@ -79,7 +78,7 @@ class _Writer:
         yield f"# A draft from {len(self.transitions):,} transitions. Change what it says; then"
         yield "#     reluplan train DATA --problem THIS_FILE, and reluplan plan THIS_FILE --out run"
         yield ""
-        yield f"name = {json.dumps(self.name, ensure_ascii=False)}"
+        yield f"name = {string(self.name)}"
         yield f"horizon = {self.settings.horizon}"
         yield from self._reward()
         if self.series:
@@ -106,7 +105,7 @@ class _Writer:
         effort = "".join(f" - 0.01*abs({name_in_expression(name)})" for name in self.actions)
         yield "# What is best? For a start: hold a state where it was on average."
         text = f"-abs({name_in_expression(state + chr(39))} - {number(target)}){effort}".replace("- -", "+ ")
-        yield f"reward = {json.dumps(text, ensure_ascii=False)}"
+        yield f"reward = {string(text)}"
         for name, column in self.transitions.extras.items():
             if name.casefold() == "reward" and np.isfinite(column).all():
                 yield f"# The data have rewards between {column.min():.6g} and {column.max():.6g} a step."
@@ -115,13 +114,13 @@ class _Writer:
         values = self._last(self.transitions.actions[:, self.transitions.action_names.index(name)])
         shown = ", ".join(number(float(value)) for value in values[-self.settings.horizon :])
         history = self._history(name, self.transitions.actions)
-        return f"{_key(name)} = {{ values = [{shown}], repeat = true{history and ', ' + history} }}"
+        return f"{string(name)} = {{ values = [{shown}], repeat = true{history and ', ' + history} }}"
 
     def _state(self, name: str, column: Array) -> Iterator[str]:
         after = self.transitions.next_states[:, self.transitions.state_names.index(name)]
         low, high = min(column.min(), after.min()), max(column.max(), after.max())
         yield ""
-        yield f"[state.{_key(name)}]"
+        yield f"[state.{string(name)}]"
         yield f"bounds = {self._widened(float(low), float(high))}  # data: {low:.6g} to {high:.6g}"
         yield f"initial = {number(float(self._last(after)[-1]))}  # the last one of the data"
         if history := self._history(name, self.transitions.states):
@@ -131,7 +130,7 @@ class _Writer:
         values = np.unique(column)
         low, high = float(values[0]), float(values[-1])
         yield ""
-        yield f"[action.{_key(name)}]"
+        yield f"[action.{string(name)}]"
         whole = bool((values == np.round(values)).all()) and 2 <= len(values) <= self.settings.most_integers
         if whole and set(values.tolist()) == {0.0, 1.0}:
             yield 'kind = "boolean"'
@@ -144,23 +143,22 @@ class _Writer:
 
     def _network(self) -> Iterator[str]:
         inputs = [*self.transitions.state_names, *self.transitions.action_names]
-        inputs += [lag_name(variable, steps) for variable, steps in self._lagged()]
+        inputs += [lag.name for lag in self._lagged()]
         yield ""
         yield "[network]"
         yield 'file = "network.onnx"'
-        yield f"inputs = {_listed(inputs)}"
-        yield f"outputs = {_listed(self.transitions.state_names)}"
+        yield f"inputs = {string_list(inputs)}"
+        yield f"outputs = {string_list(self.transitions.state_names)}"
         yield 'predicts = "delta"'
-        for lag in self.lags:
-            explained = f"explains {lag.share:.0%} of what is left of the change of {lag.state}"
-            yield f"# {lag_name(lag.variable, lag.steps)} {explained}"
+        for found in self.lags:
+            yield f"# {found.lag.name} explains {found.share:.0%} of what is left of the change of {found.state}"
 
-    def _lagged(self) -> list[tuple[str, int]]:
-        return sorted({(lag.variable, lag.steps) for lag in self.lags})
+    def _lagged(self) -> list[Lag]:
+        return sorted({found.lag for found in self.lags})
 
     def _history(self, name: str, values: Array) -> str:
         """What was before the first step, as far as lags read it."""
-        deepest = max((steps for variable, steps in self._lagged() if variable == name), default=0)
+        deepest = max((lag.steps for lag in self._lagged() if lag.variable == name), default=0)
         if not deepest:
             return ""
         known = self.transitions.state_names if values is self.transitions.states else self.transitions.action_names
@@ -185,11 +183,3 @@ class _Writer:
 
 def _rounded(value: float, digits: int) -> float:
     return float(f"{value:.{digits}g}")
-
-
-def _key(name: str) -> str:
-    return json.dumps(name, ensure_ascii=False)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return f"[{', '.join(json.dumps(name, ensure_ascii=False) for name in names)}]"

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.data.transitions import LaggedState, Transitions, follows_previous
 from reluplan.errors import InputError
+from reluplan.problem.lags import Lag
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class LaggedColumn:
-    """A column to be made: what a variable was some steps ago."""
-
-    name: str
-    variable: str
-    steps: int
-
-
-def with_lagged_columns(transitions: Transitions, columns: Sequence[LaggedColumn]) -> Transitions:
+def with_lagged_columns(transitions: Transitions, columns: Sequence[Lag]) -> Transitions:
     """The transitions with further actions, one for each column; rows without enough rows before them are left out.
 
     Rows belong together if they are consecutive steps of one episode, and the first leads to the state of the second.

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reluplan.data.lagged import LaggedColumn, with_lagged_columns
+from reluplan.data.lagged import with_lagged_columns
 from reluplan.data.transitions import Transitions
 from reluplan.errors import InputError
+from reluplan.problem.lags import Lag
 
 Array = NDArray[np.float64]
 
@@ -38,8 +39,7 @@ class SuggestedLag:
     """A lag that explains this share of what was unexplained of a state's change."""
 
     state: str
-    variable: str
-    steps: int
+    lag: Lag
     share: float
 
 
@@ -47,7 +47,7 @@ def suggested_lags(transitions: Transitions, settings: LagSettings | None = None
     """The lags that the change of each state asks for."""
     settings = settings or LagSettings()
     names = (*transitions.state_names, *transitions.action_names)
-    columns = [LaggedColumn(f"{name}, {k}", name, k) for name in names for k in range(1, settings.longest + 1)]
+    columns = [Lag(name, k) for name in names for k in range(1, settings.longest + 1)]
     try:
         found = with_lagged_columns(transitions, columns)
     except InputError:
@@ -61,7 +61,7 @@ def suggested_lags(transitions: Transitions, settings: LagSettings | None = None
     lags: list[SuggestedLag] = []
     for at, state in enumerate(transitions.state_names):
         fits = _Fits(present, past, change[:, at], settings)
-        lags += [SuggestedLag(state, columns[i].variable, columns[i].steps, share) for i, share in fits.chosen()]
+        lags += [SuggestedLag(state, columns[i], share) for i, share in fits.chosen()]
     return tuple(lags)
 
 

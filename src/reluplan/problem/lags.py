@@ -16,9 +16,9 @@ LONGEST_LAG = 1_000
 """Steps; each is a state more."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Lag:
-    """A state that holds what a state or an action was some steps ago."""
+    """What a variable was some steps ago; of a state or an action a state that holds it."""
 
     variable: str
     steps: int
@@ -47,29 +47,29 @@ def lag_name(variable: str, steps: int) -> str:
     return f"lag({variable}, {steps})"
 
 
-def named_lag(name: str) -> tuple[str, int] | None:
-    """The variable and the steps of a name that stands for a lag, as in a list of inputs; None for other names.
+def named_lag(name: str) -> Lag | None:
+    """The lag that a name stands for, as in a list of inputs; None for other names.
 
     >>> named_lag("lag( room temp,2 )"), named_lag("temp")
-    (('room temp', 2), None)
+    (Lag(variable='room temp', steps=2), None)
     """
     found = re.fullmatch(r"\s*lag\s*\(\s*(.+?)\s*,\s*(\d{1,9})\s*\)\s*", name)
-    return None if found is None else (found[1].strip("`"), int(found[2]))
+    return None if found is None else Lag(found[1].strip("`"), int(found[2]))
 
 
 def spelt(name: str) -> str:
     """A name in a list as it is declared: `lag( x,2 )` is `lag(x, 2)`."""
     found = named_lag(name)
-    return name if found is None else lag_name(*found)
+    return name if found is None else found.name
 
 
 def longest_lags(expressions: Iterable[str], names: Iterable[str]) -> dict[str, int]:
     """How far back each variable is read, in expressions and by names that stand for lags."""
-    lags = [lag for text in expressions for lag in lags_in(text)]
+    lags = [Lag(*found) for text in expressions for found in lags_in(text)]
     lags += [lag for lag in map(named_lag, names) if lag is not None]
     longest: dict[str, int] = {}
-    for variable, steps in lags:
-        longest[variable] = max(steps, longest.get(variable, 0))
+    for lag in lags:
+        longest[lag.variable] = max(lag.steps, longest.get(lag.variable, 0))
     return longest
 
 

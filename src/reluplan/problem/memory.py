@@ -10,6 +10,13 @@ from reluplan.problem.problem import Problem
 Array = NDArray[np.float64]
 
 
+def with_lags(problem: Problem, states: Array, actions: Array) -> Array:
+    """Observed states (T, declared ones) with what was before behind each, (T, n); actions: those between them."""
+    memory = Memory(problem)
+    later = (memory.after(action, state) for action, state in zip(actions, states[1:], strict=False))
+    return np.array([memory.begin(states[0]), *later])
+
+
 class Memory:
     """States as they are observed, with the ones that hold the past behind them.
 

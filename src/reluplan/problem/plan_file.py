@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reluplan.errors import InputError
+from reluplan.problem.memory import with_lags
 from reluplan.problem.problem import Problem, Variable
-from reluplan.problem.rollout import Trajectory, rollout, with_lags
+from reluplan.problem.rollout import Trajectory, fitted, rollout
 from reluplan.tables.csv_names import escaped, unescaped
 from reluplan.wording import shortened
 
@@ -101,10 +102,8 @@ def read_plan(problem: Problem, path: Path) -> StoredPlan:
 def started_from(problem: Problem, stored: StoredPlan) -> Trajectory:
     """A stored plan from a first state that the problem allows, over its steps: cut, or its last action repeated."""
     initial = np.clip(stored.initial_state, problem.initial_lower, problem.initial_upper)
-    steps = np.arange(problem.horizon + 1)
-    actions = stored.actions[np.minimum(steps[:-1], len(stored.actions) - 1)]
-    auxiliaries = stored.auxiliaries[np.minimum(steps, len(stored.auxiliaries) - 1)]
-    return rollout(problem, initial, actions, problem.with_series(auxiliaries))
+    auxiliaries = problem.with_series(fitted(stored.auxiliaries, problem.horizon + 1))
+    return rollout(problem, initial, fitted(stored.actions, problem.horizon), auxiliaries)
 
 
 def _series(problem: Problem, table: _Table, horizon: int) -> Array:

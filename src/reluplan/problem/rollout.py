@@ -79,17 +79,9 @@ simulate = rollout
 """The public name."""
 
 
-def with_lags(problem: Problem, states: Array, actions: Array) -> Array:
-    """States (T, declared ones) followed by those that hold what was before, (T, n), from what the problem says of the
-    time before its first step."""
-    count = len(problem.own_states)
-    names = [variable.name for variable in problem.states]
-    columns = dict(zip(names, states.T, strict=False))
-    columns |= dict(zip((action.name for action in problem.actions), actions.T, strict=True))
-    for lag, first in zip(problem.lags, problem.initial_lower[count:], strict=True):
-        source = columns[lag.source]
-        columns[lag.name] = np.concatenate([[first], source[: len(states) - 1]])
-    return np.column_stack([columns[name] for name in names])
+def fitted(rows: Array, count: int) -> Array:
+    """The first rows, the last of them repeated if there are too few."""
+    return rows[np.minimum(np.arange(count), len(rows) - 1)]
 
 
 def step_vectors(states: NDArray[Scalar], actions: NDArray[Scalar], auxiliaries: NDArray[Scalar]) -> NDArray[Scalar]:

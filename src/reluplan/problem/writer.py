@@ -76,39 +76,39 @@ class ProblemText:
         yield [f"# {comment}".rstrip() for comment in self.comments]
         yield self._top()
         if self.constants:
-            yield ["[constants]", *(f"{_string(name)} = {number(value)}" for name, value in self.constants.items())]
+            yield ["[constants]", *(f"{string(name)} = {number(value)}" for name, value in self.constants.items())]
         if self.network is not None:
             yield self._network(self.network)
         for section, variables in (("state", self.states), ("action", self.actions), ("auxiliary", self.auxiliaries)):
             for variable in variables:
                 yield self._variable(section, variable)
         if self.transitions:
-            yield ["[transition]", *(f"{_string(name)} = {_string(text)}" for name, text in self.transitions.items())]
+            yield ["[transition]", *(f"{string(name)} = {string(text)}" for name, text in self.transitions.items())]
 
     def _top(self) -> list[str]:
-        lines = [f"name = {_string(self.name)}", f"horizon = {self.horizon}", f"reward = {_string(self.reward)}"]
+        lines = [f"name = {string(self.name)}", f"horizon = {self.horizon}", f"reward = {string(self.reward)}"]
         if self.final_reward is not None:
-            lines.append(f"final_reward = {_string(self.final_reward)}")
+            lines.append(f"final_reward = {string(self.final_reward)}")
         if self.discount != 1.0:
             lines.append(f"discount = {number(self.discount)}")
         for key, rows in (("constraints", self.constraints), ("goal", self.goal), ("initial", self.initial)):
             if rows:
-                lines += [f"{key} = [", *(f"    {_string(row)}," for row in rows), "]"]
+                lines += [f"{key} = [", *(f"    {string(row)}," for row in rows), "]"]
         return lines
 
     def _network(self, network: NetworkEntry) -> list[str]:
         return [
             "[network]",
-            f"file = {_string(network.file)}",
-            f"inputs = [{', '.join(map(_string, network.inputs))}]",
-            f"outputs = [{', '.join(map(_string, network.outputs))}]",
-            f"predicts = {_string(network.predicts)}",
+            f"file = {string(network.file)}",
+            f"inputs = {string_list(network.inputs)}",
+            f"outputs = {string_list(network.outputs)}",
+            f"predicts = {string(network.predicts)}",
         ]
 
     def _variable(self, section: str, variable: Variable) -> list[str]:
-        lines = [f"[{section}.{_string(variable.name)}]"]
+        lines = [f"[{section}.{string(variable.name)}]"]
         if variable.kind != "continuous":
-            lines.append(f"kind = {_string(variable.kind)}")
+            lines.append(f"kind = {string(variable.kind)}")
         if math.isfinite(variable.lower) or math.isfinite(variable.upper):
             lines.append(f"bounds = {_interval((variable.lower, variable.upper))}")
         if section == "state" and variable.name in self.initial_values:
@@ -162,6 +162,11 @@ def _interval(value: tuple[float, float]) -> str:
     return f"[{number(value[0])}, {number(value[1])}]"
 
 
-def _string(text: str) -> str:
+def string(text: str) -> str:
     """A TOML basic string: JSON's escapes are TOML's, except that TOML wants DEL escaped as well."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def string_list(texts: Iterable[str]) -> str:
+    """A TOML list of strings."""
+    return f"[{', '.join(map(string, texts))}]"
