@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,31 +13,19 @@ from hypothesis import strategies as st
 
 from brute_force import optimum
 from patience import AMPLE
+from proof_cases import GAP, PARTITIONS, assert_above, assert_windows_above, solved
 from random_problems import random_problem, with_final_reward, with_series
-from reluplan.bounds.boxes import AllPlanBounds
-from reluplan.bounds.reachability import reachable_bounds
 from reluplan.bounds.span import Span
-from reluplan.clock import Clock
-from reluplan.encoding.unroll import unroll
 from reluplan.encoding.window import cut_window
 from reluplan.errors import InfeasibleError
-from reluplan.optimisation.solvers.base import SolveOptions
-from reluplan.optimisation.solvers.highs import HighsSolver
 from reluplan.optimisation.workers.pool import WorkerPool
 from reluplan.planning.planner import plan
-from reluplan.planning.run import Run
 from reluplan.problem.check import check
 from reluplan.problem.problem import Problem
-from reluplan.problem.rollout import Trajectory
 from reluplan.proofs.crown.proof import CrownProof
 from reluplan.proofs.interval import IntervalProof
-from reluplan.proofs.lagrangian.decomposition import Decomposition
 from reluplan.proofs.lagrangian.proof import LagrangianProof
-from reluplan.proofs.lagrangian.subproblem import window_subproblems
-from reluplan.proofs.proof_state import ProofState
 from reluplan.proofs.single_steps import SingleStepProof
-
-GAP = 1e-5
 
 
 @pytest.fixture(scope="module")
@@ -73,67 +60,32 @@ def test_plans_equal_brute_force(seed: int) -> None:
         assert check(problem, result.trajectory).ok
 
 
-def solved(seed: int, horizon: int) -> tuple[Problem, AllPlanBounds, Trajectory, float] | None:
-    """A problem with a poor plan and its optimum by the whole MILP; None if there is none."""
-    problem = tiny_problem(seed, horizon)
-    try:
-        bounds = reachable_bounds(problem)
-    except InfeasibleError:
-        return None
-    rough = plan(problem, method="base", gap=0.5, threads=1).trajectory
-    exact = plan(problem, method="base", gap=1e-7, threads=1).trajectory
-    if rough is None or exact is None:
-        return None
-    return problem, bounds, rough, max(rough.total_reward, exact.total_reward)
-
-
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000), horizon=st.integers(1, 4))
 def test_every_proof_stays_above_the_optimum(pool: WorkerPool, seed: int, horizon: int) -> None:
-    case = solved(seed, horizon)
-    if case is None:
-        return
-    problem, bounds, rough, best = case
-    for proof in (IntervalProof(), SingleStepProof(), CrownProof(), LagrangianProof()):
-        run = Run(problem, Clock(AMPLE), GAP)
-        run.incumbent.offer_plan(rough, "test")
-        state = ProofState(run.problem, run.incumbent, bounds, pool, run.clock)
-        proof.improve(state, time.monotonic() + (AMPLE if proof.stage != "crown" else 0.3))
-        assert run.incumbent.bound >= best - 1e-9, proof.stage
-        assert not any("dropped" in note for note in run.log.notes)
-
-
-PARTITIONS = (
-    [Span(0, 4)],
-    [Span(0, 1), Span(1, 1, 2), Span(3, 1)],
-    [Span(0, 1, 3), Span(3, 1)],
-    [Span(0, 2), Span(2, 1), Span(3, 1)],
-)
+    case = solved(tiny_problem(seed, horizon))
+    if case is not None:
+        assert_above(
+            case,
+            [(IntervalProof(), AMPLE), (SingleStepProof(), AMPLE), (CrownProof(), 0.3), (LagrangianProof(), AMPLE)],
+            pool,
+        )
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000), which=st.integers(0, len(PARTITIONS) - 1), size=st.sampled_from([0.0, 0.3, 3.0]))
 def test_any_multipliers_and_windows_prove_a_bound(pool: WorkerPool, seed: int, which: int, size: float) -> None:
     """Repeated windows too, in which a series has a range of values in place of one."""
-    case = solved(seed, 4)
-    if case is None:
-        return
-    problem, bounds, rough, best = case
-    subproblems = window_subproblems(problem, bounds, PARTITIONS[which], rough)
-    decomposition = Decomposition(subproblems, rough, pool, np.random.default_rng(seed))
-    multipliers = np.random.default_rng(seed).normal(size=(len(subproblems) + 1, 2 * len(problem.states))) * size
-    evaluation = decomposition.evaluate(decomposition.tied(multipliers), time.monotonic() + AMPLE, 1e-3)
-    assert evaluation.total >= best - 1e-9
-    if len(subproblems) == 1:
-        whole = HighsSolver().solve(unroll(problem, bounds).model, SolveOptions(gap=1e-7))
-        assert evaluation.total == pytest.approx(whole.objective, abs=1e-2)
+    case = solved(tiny_problem(seed, 4))
+    if case is not None:
+        assert_windows_above(case, PARTITIONS[which], seed, size, pool)
 
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000), first=st.integers(0, 2), length=st.integers(1, 2))
 def test_windows_contain_what_plans_do_in_them(seed: int, first: int, length: int) -> None:
     """The assignment of a plan's part satisfies the window's model, and counts there what it earns."""
-    case = solved(seed, 4)
+    case = solved(tiny_problem(seed, 4))
     if case is None:
         return
     problem, bounds, rough, _ = case
@@ -148,7 +100,7 @@ def test_windows_contain_what_plans_do_in_them(seed: int, first: int, length: in
 
 
 def test_a_wrong_series_is_a_violation() -> None:
-    case = next(case for seed in range(1, 50) if (case := solved(seed, 2)) is not None)
+    case = next(case for seed in range(1, 50) if (case := solved(tiny_problem(seed, 2))) is not None)
     problem, _, rough, _ = case
     changed = rough.auxiliaries.copy()
     changed[1, -1] += 1e-9
