@@ -15,7 +15,7 @@ from reluplan.cli.options import (
     JsonOption,
     QuietOption,
 )
-from reluplan.cli.shared import app, check_outputs, print_outcome
+from reluplan.cli.shared import app, check_outputs, names_in, print_outcome
 from reluplan.errors import InputError
 
 
@@ -43,7 +43,7 @@ def init(
         raise InputError(f"{out}: is there already; choose another --out, or remove it")
     check_outputs([out], data)
     draft = draft_problem(
-        data, _names(states, "--states"), _names(actions, "--actions"), _names(series, ""), out.stem,
+        data, _required(states, "--states"), _required(actions, "--actions"), names_in(series), out.stem,
         DraftSettings(horizon=horizon),
     )  # fmt: skip
     write_atomically(out, draft.text)
@@ -58,17 +58,9 @@ def init(
     return 0
 
 
-def _names(text: str, option: str) -> list[str]:
-    """a,b,c as a list; commas in brackets, as in x[t1,t2], separate nothing."""
-    names, depth = [""], 0
-    for character in text:
-        depth += (character == "[") - (character == "]")
-        if character == "," and depth == 0:
-            names.append("")
-        else:
-            names[-1] += character
-    found = [name.strip() for name in names if name.strip()]
-    if option and not found:
+def _required(text: str, option: str) -> list[str]:
+    found = names_in(text)
+    if not found:
         raise InputError(f"{option}: expected names of columns, separated by commas")
     return found
 

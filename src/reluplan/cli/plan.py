@@ -28,7 +28,7 @@ from reluplan.cli.options import (
     TimeLimitOption,
     TrustPotentialsOption,
 )
-from reluplan.cli.shared import EPILOG, app, check_writable, failure_of, print_outcome, showing, with_initial
+from reluplan.cli.shared import EPILOG, app, check_writable, failure_of, names_in, print_outcome, showing, with_initial
 from reluplan.clock import Clock, command_started, now, start_counting
 from reluplan.errors import InputError
 from reluplan.interrupts import handling_signals
@@ -83,7 +83,7 @@ def plan(
             result = find_plan(
                 loaded, horizon=horizon, method=method, solver=solver, time_limit=time_limit, gap=gap, threads=threads,
                 seed=seed, big_m=big_m, interval_count=intervals, potentials=known, start=begun,
-                trust_potentials=trust_potentials, stages=None if stages is None else _names(stages), clock=clock,
+                trust_potentials=trust_potentials, stages=None if stages is None else names_in(stages), clock=clock,
                 on_event=view, deterministic=deterministic,
             )  # fmt: skip
             view(_last_event(clock, result))
@@ -93,11 +93,6 @@ def plan(
     if failure is not None:
         raise failure
     return result.exit_code
-
-
-def _names(text: str) -> list[str]:
-    """a,b,c as a list."""
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _load_start(path: Path, problem: Problem, horizon: int | None) -> Trajectory:

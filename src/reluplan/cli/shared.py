@@ -33,6 +33,18 @@ app = typer.Typer(
 )
 
 
+def names_in(text: str) -> list[str]:
+    """a,b,c as a list; commas in brackets, as in x[t1,t2], separate nothing."""
+    names, depth = [""], 0
+    for character in text:
+        depth += (character == "[") - (character == "]")
+        if character == "," and depth == 0:
+            names.append("")
+        else:
+            names[-1] += character
+    return [name.strip() for name in names if name.strip()]
+
+
 def with_initial(problem: Problem, given: Sequence[str] | None) -> Problem:
     """The problem with first values such as `level=2.5` in place of its own."""
     values: dict[str, float] = {}

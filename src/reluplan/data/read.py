@@ -21,7 +21,7 @@ from reluplan.errors import InputError
 from reluplan.problem.problem import Variable
 from reluplan.tables.array_table import ArrayTable
 from reluplan.tables.formats import open_table
-from reluplan.tables.table import Table
+from reluplan.tables.table import Table, no_number
 from reluplan.tables.time_stamps import shown_span
 
 Array = NDArray[np.float64]
@@ -150,17 +150,19 @@ class _Source:
         places = self.places
         if places.time is None or places.next_states is not None or places.step is not None or len(episode) < 2:
             return None
-        stamps = self.table.stamps(places.time)
+        stamps = self._numbers(places.time)
+        is_number = stamps is not None
+        stamps = stamps if is_number else self.table.stamps(places.time)
         if stamps is None:
             return None
         of_rows = None if places.episode is None else episode
-        return sampling(stamps, of_rows, self._has_numbers(places.time), self.table.where, str(self.table.path))
+        return sampling(stamps, of_rows, is_number, self.table.where, str(self.table.path))
 
-    def _has_numbers(self, column: int) -> bool:
+    def _numbers(self, column: int) -> Array | None:
+        """A column, None if it does not hold numbers."""
         with suppress(InputError):
-            self.table.numbers([column])
-            return True
-        return False
+            return self.table.numbers([column])[:, 0]
+        return None
 
     def _jumps(self, sampled: Sampling) -> str:
         """What is said of rows behind which time jumps."""
@@ -175,8 +177,9 @@ class _Source:
         """Other columns, as far as they hold numbers."""
         found = {}
         for name, column in list(self._others.items())[: MOST_EXTRAS if wanted else 0]:
-            with suppress(InputError):  # dates and remarks are nobody's business here
-                found[name] = self.table.numbers([column])[rows, 0]
+            numbers = self._numbers(column)  # dates and remarks are nobody's business here
+            if numbers is not None:
+                found[name] = numbers[rows]
         return found
 
     def _left(self, found: Transitions, leaving_out: RowFilter, rows: Index) -> tuple[Transitions, Index]:
@@ -253,7 +256,7 @@ class _Source:
         if bad.any():
             at, column = (int(i) for i in np.argwhere(bad)[0])
             value = values[rows[at], column]
-            what = "the cell is empty or not a number" if np.isnan(value) else f"the value is {value}"
+            what = no_number(value)
             where = f"{self.table.where(int(rows[at]))}, column '{self.table.columns[columns[column]]}'"
             raise InputError(f"{self.table.path}: {where}: {what}; fill it in or delete the row")
 

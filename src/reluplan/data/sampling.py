@@ -27,12 +27,11 @@ CLOCK_CHANGES = (3, 4, 9, 10, 11)
 
 @dataclass(frozen=True, eq=False)
 class Sampling:
-    """interval: in seconds. follows (N,): whether a row is one interval behind the row before it. clock_changes: rows
-    before which a clock was changed; jumps: rows of an episode before which time is missing or goes back."""
+    """interval: in seconds. follows (N,): whether a row is one interval behind the row before it. jumps: rows of an
+    episode before which time is missing or goes back."""
 
     interval: float
     follows: Mask
-    clock_changes: Index
     jumps: Index
 
 
@@ -67,7 +66,7 @@ def sampling(
         )
     follows = np.concatenate([[False], regular | changed])
     jumps = 1 + np.flatnonzero(same_episode & ~regular & ~changed)
-    return Sampling(interval, follows, 1 + np.flatnonzero(changed), jumps)
+    return Sampling(interval, follows, jumps)
 
 
 def _is_clock_change(seconds: Array, spans: Array, interval: float, is_number: bool) -> Mask:

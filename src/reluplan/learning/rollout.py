@@ -66,7 +66,7 @@ def roll_out(predictor: Predictor, episodes: Transitions, steps: int, rounded: N
     passed = [states]
     with np.errstate(over="ignore", invalid="ignore"):  # what diverges shows as such in the report
         for t in range(steps):
-            actions = episodes.actions[rows[:, t]].copy()
+            actions = episodes.actions[rows[:, t]]
             for lagged in episodes.lagged_states:
                 if lagged.steps <= t:
                     actions[:, lagged.action] = passed[t - lagged.steps][:, lagged.state]

@@ -75,8 +75,8 @@ def _problem(file: TomlFile, network: ReluNetwork | None) -> Problem:
     declared = read_declarations(file)
     lower, upper = declared.initial_box
     scopes = declared.scopes
-    soft = _soft(file, scopes.step())
-    reward = _reward(file, scopes.step())
+    step, last = scopes.step(), scopes.state("the final state")
+    reward, soft = _reward(file, step), _soft(file, step)
     return Problem(
         name=file.get(file.data, "name", str, "", path.stem),
         horizon=_horizon(file),
@@ -88,15 +88,15 @@ def _problem(file: TomlFile, network: ReluNetwork | None) -> Problem:
         dynamics=_dynamics(file, declared, network),
         reward=reward - PiecewiseLinear.total([row.penalty for row in soft]) if soft else reward,
         constraints=(
-            *_constraints(file, "constraints", scopes.step()),
-            *_implied(file, declared.step_rows, scopes.step()),
+            *_constraints(file, "constraints", step),
+            *_implied(file, declared.step_rows, step),
         ),
         initial_constraints=_constraints(file, "initial", scopes.state("the first state")),
         goal=(
-            *_constraints(file, "goal", scopes.state("the final state")),
-            *_implied(file, declared.state_rows, scopes.state("the final state")),
+            *_constraints(file, "goal", last),
+            *_implied(file, declared.state_rows, last),
         ),
-        final_reward=_final_reward(file, scopes.state("the final state")),
+        final_reward=_final_reward(file, last),
         discount=_discount(file),
         source=str(path),
         series=declared.series,
@@ -219,11 +219,12 @@ def _transitions(file: TomlFile, outputs: Mapping[str, int], declared: Declarati
     table = file.get(file.data, "transition", dict, "", {})
     scope = declared.scopes.transition()
     transitions = {}
+    own = {state.name for state in declared.own_states}
     for lag in declared.lags:
         transitions[outputs[lag.name]] = parse_expression(lag.transition, scope, lag.name)
     for name, text in table.items():
         where = f'transition."{name}"'
-        if name not in {state.name for state in declared.own_states}:
+        if name not in own:
             raise file.error(where, f"is not a declared state ({did_you_mean(name, outputs, 'declared')})")
         if not isinstance(text, str):
             raise file.error(where, f"expected an expression, got {shown(text)}")

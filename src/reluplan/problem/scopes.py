@@ -53,8 +53,7 @@ class Scopes:
     def _scope(self, names: Mapping[str, int], elsewhere: Mapping[str, str], may_multiply: bool = True) -> Scope:
         places = {**self._current(), **self._primed()}
         known = [places[name + prime] for name in self.series for prime in ("", "'")] if may_multiply else []
-        constants = {name: value for name, value in self.constants.items() if name not in elsewhere}
-        return Scope(names, constants, self.layout.width, elsewhere, frozenset(known))
+        return Scope(names, self.constants, self.layout.width, elsewhere, frozenset(known))
 
     def _current(self) -> dict[str, int]:
         return {v.name: at for at, v in enumerate((*self.states, *self.actions, *self.auxiliaries))}

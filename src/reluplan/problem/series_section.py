@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from reluplan.problem.series import Series
 from reluplan.problem.toml_file import TomlFile
 from reluplan.tables.formats import open_table
-from reluplan.tables.table import Table
+from reluplan.tables.table import Table, no_number
 from reluplan.wording import did_you_mean, shown
 
 Array = NDArray[np.float64]
@@ -61,10 +61,8 @@ def read_column(file: TomlFile, section: Mapping[str, Any], name: str, where: st
         raise file.error(where, f"{path}: {gap} is empty, so steps would be missing; fill it in or delete it")
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
-        value = values[wrong[0]]
-        what = "the cell is empty or not a number" if np.isnan(value) else f"the value is {value}"
         place = f"{table.where(int(wrong[0]))} (step {wrong[0] + 1}), column '{column}'"
-        raise file.error(where, f"{path}: {place}: {what}; every step needs a number")
+        raise file.error(where, f"{path}: {place}: {no_number(values[wrong[0]])}; every step needs a number")
     return np.asarray(values)
 
 

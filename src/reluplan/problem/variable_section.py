@@ -128,7 +128,7 @@ class _Reader:
             sides, names = [end[0] for end in ends], [end[1] for end in ends]
         lower, upper = self.file.interval(sides, f"{self.where}.bounds")
         if kind != "continuous":
-            lower, upper = integers_within(lower, upper)
+            lower, upper = _integers_within(lower, upper)
         if kind == "boolean":
             lower, upper = max(lower, 0.0), min(upper, 1.0)
         if lower > upper:
@@ -160,7 +160,7 @@ class _Reader:
             raise file.error(where, f"{value} lies outside the bounds [{state.lower:g}, {state.upper:g}] of the state")
         lower, upper = max(lower, state.lower), min(upper, state.upper)
         if state.is_discrete:
-            lower, upper = integers_within(lower, upper)
+            lower, upper = _integers_within(lower, upper)
         if lower > upper:
             raise file.error(where, f"{value} contains no {state.kind} value")
         return lower, upper
@@ -191,7 +191,7 @@ class _Reader:
         return -size, size
 
 
-def integers_within(lower: float, upper: float) -> tuple[float, float]:
+def _integers_within(lower: float, upper: float) -> tuple[float, float]:
     """The smallest box around the integers of an interval, which may be open to either side."""
     return (
         float(math.ceil(lower)) if math.isfinite(lower) else lower,

@@ -56,6 +56,11 @@ class Table(Protocol):
         ...
 
 
+def no_number(value: float) -> str:
+    """What is wrong with a cell that is not finite."""
+    return "the cell is empty or not a number" if np.isnan(value) else f"the value is {value}"
+
+
 def check_header(path: Path, columns: Sequence[str]) -> None:
     """Every column has a name of its own."""
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""Time stamps of rows as seconds: ISO 8601, day.month.year, dates of Parquet files, or plain numbers."""
+"""Time stamps of rows as seconds: ISO 8601, day.month.year, or dates of Parquet files."""
 
 from __future__ import annotations
 
@@ -15,12 +15,8 @@ PATTERNS = ("%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S")
 
 
 def seconds_of_texts(texts: Sequence[str]) -> Array | None:
-    """Seconds since some moment; None unless every text is a time (or every one a number). With an offset (+01:00, Z)
-    they are true times, without one those of a clock that may have been changed."""
-    try:
-        return np.array([float(text) for text in texts])
-    except ValueError:
-        pass
+    """Seconds since some moment; None unless every text is a time. With an offset (+01:00, Z) they are true times,
+    without one those of a clock that may have been changed."""
     for read in (datetime.fromisoformat, *(_by(pattern) for pattern in PATTERNS)):
         try:
             times = [read(text.strip()) for text in texts]
@@ -37,8 +33,6 @@ def seconds_of_array(values: NDArray[np.generic]) -> Array | None:
     if values.dtype.kind == "M":
         seconds = values.astype("datetime64[ns]").astype(np.int64).astype(np.float64) / 1e9
         return np.where(np.isnat(values), np.nan, seconds)
-    if values.dtype.kind in "fiu":
-        return values.astype(np.float64)
     if values.dtype.kind in "OU":
         return seconds_of_texts([str(value) for value in values])
     return None
