@@ -217,6 +217,7 @@ FROM_FILE = {"series": 'price = {file = "p.csv"}'}
     ("arguments", "message"),
     [
         ({"series": "price = {values = [1, 2, 3]}"}, 'series."price": has 3 rows, but 4 are needed for 4 steps'),
+        ({"series": "price = {values = [3, 3]}"}, "has 2 rows, but 4 are needed"),
         ({"reward": "-price'*a"}, "has 4 rows, but 5 are needed for 4 steps (row 5 is that of the final state"),
         ({"top": 'goal = ["x <= price"]'}, "but 5 are needed"),
         ({"series": "price = {values = [1, 'x', 3, 4]}"}, "price\".values[1]: expected a number, got 'x'"),

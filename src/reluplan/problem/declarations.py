@@ -29,8 +29,9 @@ class Declarations:
     """The names of a problem file.
 
     own_states: those that the file declares; behind them `states` has one for each of `lags`. series: the last
-    auxiliaries. initial: boxes of the first state, by name. rows: texts of constraints that hold at every step, and of
-    those on one state, which hold at every state: what series say of bounds, and limits of change.
+    auxiliaries; folded: those that became constants. initial: boxes of the first state, by name. step_rows, state_rows:
+    texts of constraints of every step, and of those that hold at the final state too: what series say of bounds, and
+    limits of change.
     """
 
     own_states: tuple[Variable, ...]
@@ -38,6 +39,7 @@ class Declarations:
     own_auxiliaries: tuple[Variable, ...]
     constants: Mapping[str, float]
     series: tuple[Series, ...] = ()
+    folded: tuple[Series, ...] = ()
     lags: tuple[Lag, ...] = ()
     initial: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     step_rows: tuple[str, ...] = ()
@@ -107,6 +109,7 @@ def read_declarations(file: TomlFile) -> Declarations:
         own_auxiliaries=tuple(entry.variable for entry in entries if entry.section == "auxiliary"),
         constants=constants | fixed | {f"{name}'": value for name, value in fixed.items()},
         series=tuple(one for name, one in known.items() if name not in fixed),
+        folded=tuple(known[name] for name in fixed),
         lags=lags,
         initial=initial,
         step_rows=tuple(row for entry in entries for row in entry.rows()),

@@ -77,9 +77,12 @@ def _problem(file: TomlFile, network: ReluNetwork | None) -> Problem:
     scopes = declared.scopes
     step, last = scopes.step(), scopes.state("the final state")
     reward, soft = _reward(file, step), _soft(file, step)
+    horizon = _horizon(file)
+    for series in declared.folded:
+        series.require(horizon, reads_last=False)
     return Problem(
         name=file.get(file.data, "name", str, "", path.stem),
-        horizon=_horizon(file),
+        horizon=horizon,
         states=declared.states,
         actions=declared.actions,
         auxiliaries=declared.auxiliaries,
